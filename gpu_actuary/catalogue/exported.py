@@ -1,0 +1,284 @@
+"""Series that the exporters publish from a node: task, pipeline, algorithm, business, own health.
+
+Only what an exporter really publishes stands here; a series enters the catalogue together with the
+code that fills it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_actuary.catalogue.model import (
+    EXPORTER_GPU,
+    EXPORTER_JOB_NODE,
+    EXPORTER_RANK,
+    Layer,
+    MetricType,
+    Per,
+    Series,
+)
+from gpu_actuary.catalogue.vocabulary import PHASES
+
+STEP_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper bounds in seconds of the step-duration and fetch histograms."""
+
+
+def _rank(
+    name: str,
+    kind: MetricType,
+    unit: str,
+    layer: Layer,
+    help_text: str,
+    extra: tuple[str, ...] = (),
+    *,
+    per: Per = "rank",
+    each: int = 1,
+    core: bool = False,
+    values: dict[str, tuple[str, ...]] | None = None,
+) -> Series:
+    return Series(
+        name,
+        kind,
+        unit,
+        layer,
+        "exporters",
+        per,
+        help_text,
+        (*EXPORTER_RANK, *extra),
+        core,
+        each,
+        values or {},
+    )
+
+
+TASK: Final = (
+    _rank("actuary_steps_total", "counter", "", "task", "Optimizer steps that the rank completed."),
+    _rank(
+        "actuary_step_seconds_total",
+        "counter",
+        "seconds",
+        "task",
+        "Wall time of the rank by exclusive phase; the phases sum to its wall time.",
+        ("phase",),
+        each=len(PHASES),
+        values={"phase": PHASES},
+    ),
+    Series(
+        "actuary_step_duration_seconds",
+        "histogram",
+        "seconds",
+        "task",
+        "exporters",
+        "node",
+        "Duration of one iteration over the ranks of a job on the node.",
+        EXPORTER_JOB_NODE,
+        series_each=len(STEP_BUCKETS) + 3,
+    ),
+    _rank("actuary_tokens_total", "counter", "tokens", "task", "Tokens that the rank consumed."),
+    _rank("actuary_samples_total", "counter", "samples", "task", "Samples that the rank consumed."),
+    _rank(
+        "actuary_model_flops_total",
+        "counter",
+        "floating-point operations",
+        "task",
+        "Model floating-point operations of the rank; the convention is in actuary_job_info.",
+    ),
+    _rank(
+        "actuary_gpu_peak_flops",
+        "gauge",
+        "floating-point operations per second",
+        "task",
+        "Dense peak of the rank's device at the training precision; absent when unknown.",
+    ),
+    _rank(
+        "actuary_checkpoint_last_success_timestamp_seconds",
+        "gauge",
+        "seconds since the epoch",
+        "task",
+        "When the last checkpoint became durable.",
+    ),
+    _rank(
+        "actuary_checkpoint_bytes", "gauge", "bytes", "task", "Size of the last durable checkpoint."
+    ),
+    _rank(
+        "actuary_redone_steps_total",
+        "counter",
+        "",
+        "task",
+        "Steps that an earlier attempt had already done and that were done again.",
+    ),
+    _rank(
+        "actuary_rank_up",
+        "gauge",
+        "",
+        "task",
+        "1 while the heartbeat is fresh, 0 when it is stale; absent after a clean end.",
+    ),
+    _rank(
+        "actuary_rank_heartbeat_timestamp_seconds",
+        "gauge",
+        "seconds since the epoch",
+        "task",
+        "Last sign of life of the rank's process.",
+    ),
+    _rank(
+        "actuary_rank_info",
+        "info",
+        "",
+        "task",
+        "What the rank runs on; joined by rules, always 1.",
+        ("local_rank", "gpu", "gpu_uuid", "pod", "namespace", "device"),
+    ),
+    Series(
+        "actuary_job_info",
+        "info",
+        "",
+        "task",
+        "exporters",
+        "job",
+        "What the job is; joined by rules, always 1.",
+        (
+            *EXPORTER_JOB_NODE,
+            "team",
+            "project",
+            "model",
+            "framework",
+            "precision",
+            "flops_convention",
+            "world_size",
+            "attempt",
+        ),
+    ),
+)
+
+PIPELINE: Final = (
+    _rank(
+        "actuary_pipeline_batches_total",
+        "counter",
+        "",
+        "pipeline",
+        "Batches that the input pipeline delivered.",
+    ),
+    _rank(
+        "actuary_pipeline_samples_total",
+        "counter",
+        "samples",
+        "pipeline",
+        "Samples that the input pipeline delivered.",
+    ),
+    _rank(
+        "actuary_pipeline_workers", "gauge", "", "pipeline", "Worker processes of the data loader."
+    ),
+    _rank(
+        "actuary_pipeline_first_batch_seconds",
+        "gauge",
+        "seconds",
+        "pipeline",
+        "Wait for the first batch of the latest epoch; not part of the steady data wait.",
+    ),
+)
+
+ALGORITHM: Final = (
+    _rank("actuary_loss", "gauge", "", "algorithm", "Training loss of the last steps.", core=True),
+    _rank(
+        "actuary_loss_slope_per_hour",
+        "gauge",
+        "per hour",
+        "algorithm",
+        "Robust d ln(loss)/dt; negative while the loss falls.",
+    ),
+    _rank("actuary_learning_rate", "gauge", "", "algorithm", "Learning rate of group 0."),
+    _rank(
+        "actuary_nonfinite_steps_total",
+        "counter",
+        "",
+        "algorithm",
+        "Steps whose loss was NaN or infinite; the value itself is withheld.",
+        ("kind",),
+        values={"kind": ("loss",)},
+    ),
+)
+
+BUSINESS: Final = (
+    _rank(
+        "actuary_evaluation_score",
+        "gauge",
+        "",
+        "business",
+        "Latest evaluation score by metric name.",
+        ("metric",),
+        each=4,
+    ),
+    _rank("actuary_evaluation_loss", "gauge", "", "business", "Latest evaluation loss."),
+    _rank(
+        "actuary_evaluation_initial_loss",
+        "gauge",
+        "",
+        "business",
+        "First evaluation loss of the job over all attempts: L₀ of the quality formula.",
+    ),
+    _rank(
+        "actuary_evaluation_timestamp_seconds",
+        "gauge",
+        "seconds since the epoch",
+        "business",
+        "When the latest evaluation ended.",
+    ),
+    _rank(
+        "actuary_quality_score",
+        "gauge",
+        "",
+        "business",
+        "Quality 0..1 that the evaluation gave itself; overrides the computed one.",
+    ),
+)
+
+PHYSICAL: Final = (
+    Series(
+        "actuary_gpu_present",
+        "gauge",
+        "",
+        "physical",
+        "exporters",
+        "gpu",
+        "1 while the node has the device. CPU ranks count as devices of their own.",
+        (*EXPORTER_GPU, "device"),
+        values={"device": ("cpu", "cuda")},
+    ),
+)
+
+HEALTH: Final = (
+    Series(
+        "actuary_exporter_build_info",
+        "info",
+        "",
+        "health",
+        "exporters",
+        "process",
+        "Version of the sidecar, always 1.",
+        ("version",),
+    ),
+    Series(
+        "actuary_exporter_scrape_seconds",
+        "gauge",
+        "seconds",
+        "health",
+        "exporters",
+        "process",
+        "Time that building the exposition took.",
+    ),
+    Series(
+        "actuary_rank_files_rejected_total",
+        "counter",
+        "",
+        "health",
+        "exporters",
+        "process",
+        "Rank files that the sidecar skipped, by reason.",
+        ("reason",),
+        series_each=5,
+        values={"reason": ("foreign", "layout", "torn", "truncated", "unreadable")},
+    ),
+)
+
+EXPORTED: Final = (*TASK, *PIPELINE, *ALGORITHM, *BUSINESS, *PHYSICAL, *HEALTH)

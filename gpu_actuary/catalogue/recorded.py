@@ -191,7 +191,19 @@ VALUE: Final = (
     ),
     _rule("cluster:mfu:ratio", "", "task", "MFU over all jobs with a known peak.", core=True),
     _rule("job:ranks:count", "", "task", "Ranks of the job that are up.", core=True),
-    _rule("job:gpus:count", "GPUs", "task", "Distinct GPUs that ranks of the job hold."),
+    _rule(
+        "gpu:job_share:ratio",
+        "",
+        "task",
+        "Part of the GPU that the job's live ranks hold; jobs on one GPU share it evenly.",
+        ("job_id",),
+    ),
+    _rule(
+        "job:gpus:count",
+        "GPUs",
+        "task",
+        "GPUs that the job's live ranks hold; a shared GPU counts in part.",
+    ),
     _rule("job:loss:avg", "", "algorithm", "Training loss, mean over the ranks."),
     _rule(
         "job:convergence:per_hour",
@@ -289,6 +301,21 @@ ACTUARIAL: Final = (
         "Reference ROI: of the specification, or the 30-day median.",
     ),
     _rule("job:roi_index:ratio", "", "economics", "ROI ÷ reference ROI; 1 is normal."),
+    _rule(
+        "gpu:reported_time:rate",
+        "seconds per second",
+        "economics",
+        "Time that the ranks on the GPU report, by ledger state; above 1 when ranks share it.",
+        ("state",),
+        each=len(REPORTED_STATES),
+        values={"state": tuple(REPORTED_STATES)},
+    ),
+    _rule(
+        "gpu:unreported_time:rate",
+        "GPU-seconds per second",
+        "economics",
+        "Part of the GPU's second on which no rank reports.",
+    ),
     _rule(
         "gpu:ledger_reported:rate",
         "GPU-seconds per second",

@@ -73,6 +73,7 @@ def prometheus(
     scrape: Sequence[dict[str, object]] = (),
     rule_files: Sequence[Path] = (),
     interval: str = "1s",
+    flags: Sequence[str] = (),
 ) -> Iterator[PrometheusClient]:
     """A real Prometheus with its data under ``folder``; yields a client once it is ready."""
     binary = shutil.which("prometheus")
@@ -97,6 +98,7 @@ def prometheus(
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--web.listen-address={address}",
                 "--web.enable-lifecycle",
+                *flags,
             ],
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -13,3 +13,7 @@ class UsageError(ActuaryError):
 
 class PrometheusError(ActuaryError):
     """Prometheus did not answer, or answered with an error."""
+
+
+class PrometheusUnreachableError(PrometheusError):
+    """Nobody answered: the connection failed, broke off or timed out."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from gpu_actuary.errors import PrometheusError
+from gpu_actuary.errors import PrometheusError, PrometheusUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,11 +150,13 @@ class PrometheusClient:
                 return self._http.post(path, data=dict(parameters))
             return self._http.get(path, params=dict(parameters))
         except httpx.TimeoutException as error:
-            raise PrometheusError(
+            raise PrometheusUnreachableError(
                 f"{self.url} did not answer within {self._http.timeout.read} s ({what})"
             ) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise PrometheusError(f"{self.url} cannot be reached ({what}): {error}") from error
+            raise PrometheusUnreachableError(
+                f"{self.url} cannot be reached ({what}): {error}"
+            ) from error
 
     def _call(
         self, method: str, path: str, parameters: Mapping[str, str], *, what: str
@@ -170,7 +172,9 @@ class PrometheusClient:
         if not isinstance(body, dict) or body.get("status") != "success":
             detail = body.get("error", "no reason given") if isinstance(body, dict) else body
             raise PrometheusError(f"{self.url} refused {what!r}: {detail}")
-        data: dict[str, Any] = body["data"]
+        data: dict[str, Any] | None = body.get("data")
+        if not isinstance(data, dict):
+            raise PrometheusError(f"{self.url} answered {what!r} without data; is it a Prometheus?")
         return data
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpu_actuary.catalogue.model import (
+    CLUSTER,
     GPU,
     JOB,
     LEVELS,
@@ -475,8 +476,51 @@ PREDICTOR: Final = (
         "process",
         "Cycles whose inputs could not be read, by reason.",
         ("reason",),
+        series_each=4,
+        values={"reason": ("unreachable", "rejected", "empty", "stale")},
+    ),
+    Series(
+        "actuary_predictor_cycle_seconds",
+        "gauge",
+        "seconds",
+        "health",
+        "predictor",
+        "process",
+        "Time that the last successful cycle took, reading included.",
+    ),
+    Series(
+        "actuary_predictor_gpus_withheld",
+        "gauge",
+        "GPUs",
+        "health",
+        "predictor",
+        "cluster",
+        "GPUs that have no failure probability now, by reason.",
+        (*CLUSTER, "reason"),
         series_each=3,
-        values={"reason": ("unreachable", "rejected", "stale")},
+        values={"reason": ("silent", "stale", "unidentified")},
+    ),
+    Series(
+        "actuary_predictor_jobs_withheld",
+        "gauge",
+        "jobs",
+        "health",
+        "predictor",
+        "cluster",
+        "Jobs that lack a probability, a loss or a budget now, by reason.",
+        (*CLUSTER, "reason"),
+        series_each=7,
+        values={
+            "reason": (
+                "ranks_missing",
+                "gpu_unknown",
+                "gpu_without_estimate",
+                "cost_missing",
+                "mixed_currency",
+                "checkpoint_age_missing",
+                "out_of_range",
+            )
+        },
     ),
     Series(
         "actuary_predictor_build_info",

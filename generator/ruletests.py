@@ -1,0 +1,96 @@
+"""The rule tests of specs as files for ``promtool test rules``.
+
+An expected alert becomes an expectation on the series ``ALERTS``: its labels are compared exactly,
+its texts are not, as they hold values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .models import Alerting, Tested
+from .rules import alert_name
+from .substitution import SubstitutionError, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .load import Loaded
+    from .models import AlertLabels, Expectation, RuleTest
+    from .problems import Problems
+    from .substitution import Substitution
+
+
+class _Texts:
+    """Fills in the texts of one spec's tests; what is wrong goes to ``problems``."""
+
+    def __init__(self, entry: Loaded, substitution: Substitution, problems: Problems) -> None:
+        self._entry = entry
+        self._substitution = substitution
+        self._problems = problems
+
+    def fill(self, text: str, index: int) -> str:
+        """``text`` of the test ``index``; as it stands when it cannot be filled in."""
+        try:
+            return self._substitution.text(text)
+        except SubstitutionError as error:
+            path = ("tests", index)
+            self._problems.add(self._entry.locate(*path), path, str(error))
+            return text
+
+
+def test_file(
+    entry: Loaded, rule_files: Sequence[str], substitution: Substitution, problems: Problems
+) -> dict[str, Any] | None:
+    """The promtool document for the tests of a spec, None when it has no tests."""
+    spec = entry.spec
+    if not isinstance(spec, Tested) or not spec.tests:
+        return None
+    texts = _Texts(entry, substitution, problems)
+    intervals = {test.interval.seconds: test.interval for test in spec.tests}
+    return {
+        "rule_files": list(rule_files),
+        "evaluation_interval": str(intervals[min(intervals)]),
+        "tests": [_test(spec, test, index, texts) for index, test in enumerate(spec.tests)],
+    }
+
+
+def _test(spec: Tested, test: RuleTest, index: int, texts: _Texts) -> dict[str, Any]:
+    return {
+        "name": f"{spec.kind} {spec.name}: {test.name}",
+        "interval": str(test.interval),
+        "input_series": [
+            {"series": texts.fill(s.series, index), "values": texts.fill(s.values, index)}
+            for s in test.input
+        ],
+        "promql_expr_test": [_expectation(spec, e, index, texts) for e in test.expect],
+    }
+
+
+def _expectation(
+    spec: Tested, expectation: Expectation, index: int, texts: _Texts
+) -> dict[str, Any]:
+    alerts = expectation.alerts()
+    if alerts is not None:
+        query = f'ALERTS{{alertname="{alert_name(spec)}",alertstate="firing"}}'
+        samples = [
+            {"labels": _alert_series(spec, alert, index, texts), "value": 1} for alert in alerts
+        ]
+    else:
+        query = texts.fill(expectation.query or "", index)
+        samples = [
+            {"labels": texts.fill(s.series, index), "value": s.value}
+            for s in expectation.samples or ()
+        ]
+    return {"expr": query, "eval_time": str(expectation.at), "exp_samples": samples}
+
+
+def _alert_series(spec: Tested, alert: AlertLabels, index: int, texts: _Texts) -> str:
+    labels = {"alertname": alert_name(spec), "alertstate": "firing"}
+    if isinstance(spec, Alerting):
+        labels |= {**spec.labels, "severity": spec.severity, "team": spec.team}
+    labels |= alert.labels
+    pairs = ",".join(
+        f"{name}={literal(texts.fill(value, index))}" for name, value in sorted(labels.items())
+    )
+    return f"ALERTS{{{pairs}}}"

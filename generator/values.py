@@ -1,0 +1,145 @@
+"""Typed values of specs: durations, percentages, quantities, names and regular expressions."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import promql_parser
+from pydantic import Field, PlainValidator
+from pydantic_core import PydanticCustomError
+
+from .problems import excerpt
+
+_UNITS = {"y": 31536000.0, "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_DURATION = re.compile(
+    r"(?:(\d{1,9})y)?(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?"
+    r"(?:(\d{1,9})m(?!s))?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?"
+)
+_PERCENTAGE = re.compile(r"[-+]?\d{1,9}(?:\.\d{1,9})?%")
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A span of time as Prometheus writes it: ``text`` such as ``5m``, and its ``seconds``."""
+
+    text: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def wrong(value: object, expected: str) -> PydanticCustomError:
+    """The error that says what stood there and what was expected."""
+    return PydanticCustomError(
+        "spec", "{message}", {"message": f"{excerpt(value)} does not fit", "expected": expected}
+    )
+
+
+def parse_duration(value: Any) -> Duration:
+    """``90s``, ``5m``, ``1h30m``, ``2w``; raises a validation error for anything else."""
+    if isinstance(value, Duration):
+        return value
+    match = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
+    if match is None:
+        raise wrong(value, "a duration such as 30s, 5m, 1h, 1d or 2w")
+    *parts, milliseconds = match.groups()
+    seconds = sum(
+        int(part) * unit for part, unit in zip(parts, _UNITS.values(), strict=True) if part
+    )
+    return Duration(value, seconds + (int(milliseconds) / 1000 if milliseconds else 0))
+
+
+def parse_ratio(value: Any) -> float:
+    """``5%`` or ``0.05`` as 0.05; raises a validation error outside 0..1."""
+    ratio = _percentage(value) if isinstance(value, str) else _number(value)
+    if ratio is None or not 0 <= ratio <= 1:
+        raise wrong(value, "a percentage such as 5%, or a ratio from 0 to 1")
+    return ratio
+
+
+def parse_quantity(value: Any) -> float:
+    """A number, ``50ms`` in seconds, or ``10%`` as 0.1: in the unit of the series it stands for."""
+    quantity = _number(value)
+    if isinstance(value, str):
+        quantity = _percentage(value)
+        if quantity is None and _DURATION.fullmatch(value) and value:
+            quantity = parse_duration(value).seconds
+    if quantity is None:
+        raise wrong(value, "a number, a duration such as 50ms or a percentage such as 10%")
+    return quantity
+
+
+def _percentage(text: str) -> float | None:
+    return float(text[:-1]) / 100 if _PERCENTAGE.fullmatch(text) else None
+
+
+def _number(value: Any) -> float | None:
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if usable else None
+
+
+def parse_number(value: Any) -> float:
+    """A finite number; text, true and false are none."""
+    number = _number(value)
+    if number is None:
+        raise wrong(value, "a number")
+    return number
+
+
+def parse_regex(value: Any) -> str:
+    """A regular expression that Prometheus accepts in a matcher."""
+    if not isinstance(value, str) or not value:
+        raise wrong(value, "a regular expression")
+    try:
+        # Python checks that it is whole by itself: `a)|(b` would break out of the anchors that
+        # Prometheus puts around it. The PromQL parser checks the dialect.
+        re.compile(value)
+        promql_parser.parse(f"x{{a=~{quote(value)}}}")
+    except (re.error, ValueError, RecursionError, OverflowError) as error:
+        raise wrong(value, f"a regular expression ({error})") from None
+    return value
+
+
+def quote(text: str) -> str:
+    """``text`` as a PromQL string literal with its quotes."""
+    escaped = (
+        text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    )
+    return f'"{escaped}"'
+
+
+def parse_name(value: Any) -> str:
+    """A name of a spec: lower-case words joined by hyphens."""
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", value):
+        raise wrong(value, "lower-case words joined by hyphens, such as gpu-vanished")
+    return value
+
+
+def parse_label_name(value: Any) -> str:
+    """A Prometheus label name that is not reserved."""
+    if not isinstance(value, str) or not re.fullmatch(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", value):
+        raise wrong(value, "a label name such as job_id")
+    return value
+
+
+def parse_currency(value: Any) -> str:
+    """An ISO 4217 code."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Z]{3}", value):
+        raise wrong(value, "a currency code of three capital letters, such as USD")
+    return value
+
+
+DurationValue = Annotated[Duration, PlainValidator(parse_duration)]
+Ratio = Annotated[float, PlainValidator(parse_ratio)]
+Quantity = Annotated[float, PlainValidator(parse_quantity)]
+Number = Annotated[float, PlainValidator(parse_number)]
+NonNegative = Annotated[Number, Field(ge=0)]
+Regex = Annotated[str, PlainValidator(parse_regex)]
+Name = Annotated[str, PlainValidator(parse_name)]
+LabelName = Annotated[str, PlainValidator(parse_label_name)]
+Currency = Annotated[str, PlainValidator(parse_currency)]
+Text = Annotated[str, Field(min_length=1)]

@@ -30,13 +30,13 @@ EQUITY_KINDS: dict[str, tuple[str, str]] = {
     ),
     "available": (
         "blue",
-        "was idle and free. A little is a reserve; much of it for days is capacity to sell, to "
-        "fill or to return.",
+        "was idle and free. A little is a good reserve; much of it for days is capacity to fill, to "
+        "sell or to return.",
     ),
     "unproven": (
         "purple",
-        "was busy, but no training reports on it: serving, notebooks, foreign jobs. Instrument "
-        "those jobs to see whether it is worth its cost.",
+        "was busy, but no training reports on it: serving, notebooks, foreign jobs. Less is better: "
+        "instrument those jobs to see whether they are worth their cost.",
     ),
 }
 SIDE_WORDS = [

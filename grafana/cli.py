@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Annotated
@@ -68,6 +69,6 @@ def _write(path: Path, text: str) -> None:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)

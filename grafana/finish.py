@@ -29,7 +29,6 @@ _DASHBOARD_KEYS: Final = (
     "refresh",
     "templating",
     "time",
-    "timepicker",
     "timezone",
 )
 _LEGACY_PANEL_KEYS: Final = frozenset(
@@ -52,7 +51,6 @@ def finish(dashboard: Any) -> dict[str, Any]:
     finished = {key: raw[key] for key in _DASHBOARD_KEYS}
     finished["schemaVersion"] = SCHEMA_VERSION
     finished["annotations"] = {"list": []}
-    finished["timepicker"] = {"refresh_intervals": raw["timepicker"]["refresh_intervals"]}
     finished["panels"] = [_panel(panel) for panel in raw["panels"]]
     finished["templating"] = {"list": [_variable(v) for v in raw["templating"]["list"]]}
     cleaned: dict[str, Any] = _without_nulls(finished)

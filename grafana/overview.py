@@ -109,8 +109,8 @@ def _fleet(page: Page) -> None:
         p.stat(
             "GPU utilisation",
             "Share of time in which something ran on the GPU, mean over the GPUs that report it. "
-            "High is necessary, not sufficient: a GPU that waits inside a kernel counts as busy. "
-            "Compare with proven work and MFU.",
+            "High is good but proves little: a GPU that waits inside a kernel counts as busy. Compare "
+            "with proven work and MFU before you call it well used.",
             p.Query(select("cluster:utilization:ratio"), "{{cluster}} {{source}}"),
             "percentunit",
             decimals=1,
@@ -132,8 +132,8 @@ def _efficiency(page: Page) -> None:
         (
             "Model FLOPs utilisation (MFU)",
             "Floating-point operations of the models ÷ what the GPUs could do at their peak, over "
-            "jobs whose peak is known. 30 to 50 % is usual for large models. When it falls, look "
-            "at the waits beside it first.",
+            "jobs whose peak is known. Higher is better; compare with your own best run. When it "
+            "falls, look at the waits beside it first.",
             "cluster:mfu:ratio",
         ),
         (

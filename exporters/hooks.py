@@ -1,0 +1,191 @@
+"""The hooks that follow a training loop, and the accounting of a step."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from .batches import batch_size
+from .ddp import ExposedCommunication
+from .description import model_device
+from .guard import guarded
+from .layout import SLOT
+from .lossreader import LossReader
+from .phases import DATA_WAIT, FORWARD, OPTIMIZER, OTHER
+from .tensors import tensors_with_gradient
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
+    from .recorder import Recorder
+
+log = logging.getLogger("gpu_actuary")
+
+_SAMPLES: Final = SLOT["actuary_samples_total"]
+_TOKENS: Final = SLOT["actuary_tokens_total"]
+_FLOPS: Final = SLOT["actuary_model_flops_total"]
+_LEARNING_RATE: Final = SLOT["actuary_learning_rate"]
+_BATCHES: Final = SLOT["actuary_pipeline_batches_total"]
+_PIPELINE_SAMPLES: Final = SLOT["actuary_pipeline_samples_total"]
+_FIRST_BATCH: Final = SLOT["actuary_pipeline_first_batch_seconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWork:
+    """Model floating-point operations of forward and backward pass together; None: not known."""
+
+    flops_per_sample: float | None
+    flops_per_token: float | None
+
+    def flops(self, samples: float, tokens: float) -> float | None:
+        """The operations for so many samples and tokens."""
+        if self.flops_per_sample is not None:
+            return self.flops_per_sample * samples
+        if self.flops_per_token is not None and tokens:
+            return self.flops_per_token * tokens
+        return None
+
+
+class TrainingHooks:
+    """Follows one model, optimizer and criterion, and reports to ``recorder``.
+
+    The methods without an underscore are called by the monitor's batch loop; they may raise, so the
+    caller guards them.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        criterion: Any,
+        work: ModelWork,
+    ) -> None:
+        self._recorder = recorder
+        self._optimizer = optimizer
+        self._work = work
+        self._losses = LossReader()
+        # What the step in progress has taken in so far; a step may take several batches.
+        self._batches = 0
+        self._samples = 0
+        self._tokens = 0
+        self._begin_backward = guarded(recorder, self._backward_begins)
+        self._handles: list[RemovableHandle] = [
+            optimizer.register_step_pre_hook(guarded(recorder, self._before_optimizer)),
+            optimizer.register_step_post_hook(guarded(recorder, self._after_optimizer)),
+        ]
+        if isinstance(criterion, torch.nn.Module):
+            hook = guarded(recorder, self._criterion_done)
+            self._handles.append(criterion.register_forward_hook(hook))
+        else:
+            if criterion is not None:
+                log.warning(
+                    "The criterion is no torch.nn.Module but %s: hand its result to "
+                    "run.record_loss(loss).",
+                    type(criterion).__name__,
+                )
+            hook = guarded(recorder, self._forward_done)
+            self._handles.append(model.register_forward_hook(hook))
+        self._communication = _exposed_communication(model, recorder)
+
+    def detach(self) -> None:
+        """Remove every hook."""
+        for handle in self._handles:
+            handle.remove()
+        if self._communication is not None:
+            self._communication.detach()
+
+    # -- the batch loop --------------------------------------------------------------------------
+
+    def wait_for_batch(self) -> None:
+        """The loop asks for the next batch; until the first one has come, that is startup."""
+        if not self._recorder.starting_up():
+            self._recorder.switch(DATA_WAIT)
+
+    def batch_arrived(self, batch: Any) -> None:
+        """The loader has returned ``batch``."""
+        self._recorder.switch(FORWARD)
+        size = batch_size(batch)
+        self._batches += 1
+        self._recorder.add(_BATCHES, 1)
+        if size.samples is not None:
+            self._samples += size.samples
+            self._recorder.add(_PIPELINE_SAMPLES, size.samples)
+        if size.tokens is not None:
+            self._tokens += size.tokens
+
+    def first_batch_arrived(self, seconds: float) -> None:
+        """The first batch of an epoch took ``seconds``, the start of the loader included."""
+        self._recorder.set(_FIRST_BATCH, seconds)
+
+    def loop_ended(self) -> None:
+        """The loader is exhausted, or the loop was left."""
+        if not self._recorder.starting_up():
+            self._recorder.switch(OTHER)
+
+    def record_loss(self, loss: torch.Tensor | float) -> None:
+        """The loss of one batch, where no criterion module hands it over."""
+        if isinstance(loss, torch.Tensor) and loss.requires_grad:
+            loss.register_hook(self._begin_backward)
+        self._losses.add(loss)
+
+    # -- what torch calls ------------------------------------------------------------------------
+
+    def _forward_done(self, _model: Any, _inputs: Any, output: Any) -> None:
+        if torch.is_grad_enabled():
+            for tensor in tensors_with_gradient(output):
+                tensor.register_hook(self._begin_backward)
+
+    def _criterion_done(self, _criterion: Any, _inputs: Any, loss: Any) -> None:
+        for tensor in tensors_with_gradient(loss):
+            tensor.register_hook(self._begin_backward)
+            self._losses.add(tensor)
+            break
+
+    def _backward_begins(self, _gradient: torch.Tensor) -> None:
+        if self._communication is not None:
+            self._communication.begin_pass()
+        self._recorder.begin_backward()
+
+    def _before_optimizer(self, *_arguments: Any) -> None:
+        self._recorder.switch(OPTIMIZER)
+        if self._communication is not None:
+            self._communication.end_step()
+
+    def _after_optimizer(self, *_arguments: Any) -> None:
+        loss = self._losses.end_step(self._batches)
+        if loss is not None:
+            self._recorder.loss(loss)
+        rate = self._optimizer.param_groups[0]["lr"]
+        if isinstance(rate, float) or (
+            isinstance(rate, torch.Tensor) and rate.device.type == "cpu"
+        ):
+            self._recorder.set(_LEARNING_RATE, float(rate))
+        amounts: dict[int, float] = {}
+        if self._samples:
+            amounts[_SAMPLES] = self._samples
+        if self._tokens:
+            amounts[_TOKENS] = self._tokens
+        flops = self._work.flops(self._samples, self._tokens)
+        if flops is not None:
+            amounts[_FLOPS] = flops
+        self._batches = self._samples = self._tokens = 0
+        self._recorder.step(amounts)
+
+
+def _exposed_communication(
+    model: torch.nn.Module, recorder: Recorder
+) -> ExposedCommunication | None:
+    """The measurement where it is valid: DDP on the CPU.
+
+    On CUDA the host does not wait for the reduction, so its clock cannot see the exposed part;
+    there the phase stays absent.
+    """
+    ddp = getattr(model, "_orig_mod", model)
+    if not isinstance(ddp, DistributedDataParallel) or model_device(ddp).type != "cpu":
+        return None
+    return ExposedCommunication(ddp, recorder, lambda function: guarded(recorder, function))

@@ -48,26 +48,34 @@ class Document:
         return self.where[path]
 
 
-# A resolver without implicit tags leaves every plain scalar as text: _scalar decides what it is.
-# The parser of libyaml is ten times faster; wheels of PyYAML bring it, some builds do not.
-_PARSERS: tuple[type, ...] = (
-    (yaml.cyaml.CParser, yaml.resolver.BaseResolver)
-    if yaml.__with_libyaml__
-    else (
+if yaml.__with_libyaml__:
+    # Ten times faster; wheels of PyYAML bring it, some builds do not.
+    from yaml.cyaml import CParser
+
+    class _Composer(CParser, yaml.resolver.BaseResolver):
+        """Composes nodes; without implicit tags, every plain scalar stays text."""
+
+        def __init__(self, text: str) -> None:
+            CParser.__init__(self, text)
+            yaml.resolver.BaseResolver.__init__(self)
+
+else:
+
+    class _Composer(  # type: ignore[no-redef]  # the same in Python
         yaml.reader.Reader,
         yaml.scanner.Scanner,
         yaml.parser.Parser,
         yaml.composer.Composer,
         yaml.resolver.BaseResolver,
-    )
-)
+    ):
+        """Composes nodes; without implicit tags, every plain scalar stays text."""
 
-
-class _Composer(*_PARSERS):  # type: ignore[misc]  # the bases depend on how PyYAML was built
-    def __init__(self, text: str) -> None:
-        for base in _PARSERS:
-            if base.__init__ is not object.__init__:
-                base.__init__(self, text) if base is _PARSERS[0] else base.__init__(self)
+        def __init__(self, text: str) -> None:
+            yaml.reader.Reader.__init__(self, text)
+            yaml.scanner.Scanner.__init__(self)
+            yaml.parser.Parser.__init__(self)
+            yaml.composer.Composer.__init__(self)
+            yaml.resolver.BaseResolver.__init__(self)
 
 
 def read_documents(file: FilePath, shown: str, problems: Problems) -> list[Document]:
@@ -98,8 +106,7 @@ def parse_documents(text: str, shown: str, problems: Problems) -> list[Document]
         return documents
     try:
         composer = _Composer(text)
-        while composer.check_node():
-            node = composer.get_node()
+        while (node := composer.get_node() if composer.check_node() else None) is not None:
             converter = _Converter(shown, problems)
             data = converter.convert(node, ())
             if isinstance(data, dict):
@@ -178,7 +185,9 @@ class _Converter:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.convert(item, (*path, i)) for i, item in enumerate(node.value)]
-        return self._scalar(node, path, place)
+        text = str(node.value)
+        quoted = isinstance(node, yaml.ScalarNode) and node.style
+        return text if quoted else self._plain(text, path, place)
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -201,10 +210,8 @@ class _Converter:
             result[key] = self.convert(value_node, (*path, key))
         return result
 
-    def _scalar(self, node: yaml.ScalarNode, path: Path, place: Location) -> Any:
-        text = str(node.value)
-        if node.style:
-            return text
+    def _plain(self, text: str, path: Path, place: Location) -> Any:
+        """What a scalar without quotes means."""
         if text in _WORDS:
             return _WORDS[text]
         if _AMBIGUOUS.fullmatch(text):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpu_actuary.catalogue import BY_NAME, LEVELS
+from gpu_actuary.catalogue import BY_NAME
 
 from .models import STAGES, Tested
 from .problems import nearest
+from .values import RECORDED_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,6 @@ WELL_KNOWN = re.compile(
 """Series of Prometheus itself and of exporters that stand in every cluster."""
 
 _HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
-_USER_LEVELS = (*LEVELS, "team")
 
 
 def exported_names() -> frozenset[str]:
@@ -62,13 +62,13 @@ def _check_record(rule: Rule, problems: Problems) -> None:
             place, path, f"{rule.name} is published by the {series.owner}", "a name of its own"
         )
         return
-    level, _, rest = rule.name.partition(":")
-    if level not in _USER_LEVELS or not re.fullmatch(r"[a-z][a-z0-9_]*:[a-z0-9_]+", rest):
+    levels = "|".join(RECORDED_LEVELS)
+    if not re.fullmatch(rf"({levels}):[a-z][a-z0-9_]*:[a-z0-9_]+", rule.name):
         problems.add(
             place,
             path,
             f"{rule.name!r} is not a recorded name",
-            f"level:metric:operation, level one of {', '.join(_USER_LEVELS)}",
+            f"level:metric:operation, level one of {', '.join(RECORDED_LEVELS)}",
         )
     elif rule.unit is None or rule.help is None:
         names = [name for name, s in BY_NAME.items() if s.owner == "rules"]

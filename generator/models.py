@@ -16,6 +16,7 @@ from .values import (
     Number,
     Quantity,
     Ratio,
+    RecordedName,
     Regex,
     Text,
     wrong,
@@ -148,10 +149,12 @@ class Expectation(Part):
 
 
 class RuleTest(Part):
-    """A rule unit test; ``interval`` is both the sample interval and the evaluation interval."""
+    """A rule unit test; ``interval`` is the distance of the input's samples."""
 
     name: Text
     interval: DurationValue = Duration("30s", 30.0)
+    evaluation_interval: DurationValue | None = None
+    """How often the rules are evaluated; ``interval`` when None. promtool knows one for all."""
     input: list[InputSeries]
     expect: Annotated[list[Expectation], Field(min_length=1)]
 
@@ -225,7 +228,7 @@ class Baseline(Alerting):
     """A dynamic baseline of a recorded series, and the alert on leaving it."""
 
     kind: Literal["Baseline"]
-    series: Text
+    series: RecordedName
     by: Annotated[list[LabelName], Field(min_length=1)]
     direction: Literal["above", "below", "both"] = "both"
     seasonality: list[Literal["day", "week"]] = []

@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .problems import Problems
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from .problems import Problems
     from .rules import Rule
     from .values import Duration
 
@@ -35,7 +34,7 @@ class Group:
 
 def group(rules: Sequence[Rule], problems: Problems) -> list[Group]:
     """``rules`` by interval, the shortest first; loops of instant reads become problems."""
-    recordings = {}
+    recordings: dict[str, list[int]] = {}
     for position, rule in enumerate(rules):
         if not rule.alert:
             recordings.setdefault(rule.name, []).append(position)

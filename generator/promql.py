@@ -134,7 +134,7 @@ def _selectors(node: Any) -> Iterator[Selector]:
         yield _selector(node.vector_selector, node.range.total_seconds())
     elif isinstance(node, parser.SubqueryExpr) and isinstance(node.expr, parser.VectorSelector):
         # A subquery reads instant values, but over a range: one that is late is still seen.
-        yield _selector(node.expr, node.range.total_seconds())
+        yield _selector(node.expr, node.range.total_seconds() if node.range else 0.0)
     else:
         for child in _children(node):
             yield from _selectors(child)

@@ -14,7 +14,7 @@ from .output import as_yaml
 from .problems import Problems
 from .routing import alertmanager_document
 from .rules import Rule, build
-from .ruletests import test_file
+from .ruletests import test_files
 from .substitution import Substitution
 
 if TYPE_CHECKING:
@@ -71,10 +71,9 @@ def render(
     for entry in specs.loaded:
         if entry.spec.stage not in included:
             continue
-        document = test_file(entry, rule_files, substitution, problems)
-        if document is not None:
+        for name, document in test_files(entry, rule_files, substitution, problems).items():
             tests += len(document["tests"])
-            files[f"tests/{entry.spec.kind.lower()}-{entry.spec.name}.yaml"] = as_yaml(document)
+            files[f"tests/{name}"] = as_yaml(document)
     problems.raise_if_any()
     return Rendered(specs, tuple(groups), files, tests)
 

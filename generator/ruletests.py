@@ -39,20 +39,27 @@ class _Texts:
             return text
 
 
-def test_file(
+def test_files(
     entry: Loaded, rule_files: Sequence[str], substitution: Substitution, problems: Problems
-) -> dict[str, Any] | None:
-    """The promtool document for the tests of a spec, None when it has no tests."""
+) -> dict[str, dict[str, Any]]:
+    """The promtool documents for the tests of a spec, by file name.
+
+    promtool evaluates all rules of a file at one interval, so there is a file for each.
+    """
     spec = entry.spec
-    if not isinstance(spec, Tested) or not spec.tests:
-        return None
+    if not isinstance(spec, Tested):
+        return {}
     texts = _Texts(entry, substitution, problems)
-    intervals = {test.interval.seconds: test.interval for test in spec.tests}
-    return {
-        "rule_files": list(rule_files),
-        "evaluation_interval": str(intervals[min(intervals)]),
-        "tests": [_test(spec, test, index, texts) for index, test in enumerate(spec.tests)],
-    }
+    files: dict[str, dict[str, Any]] = {}
+    for index, test in enumerate(spec.tests):
+        interval = test.evaluation_interval or test.interval
+        name = f"{spec.kind.lower()}-{spec.name}-{interval}.yaml"
+        document = files.setdefault(
+            name,
+            {"rule_files": list(rule_files), "evaluation_interval": str(interval), "tests": []},
+        )
+        document["tests"].append(_test(spec, test, index, texts))
+    return files
 
 
 def _test(spec: Tested, test: RuleTest, index: int, texts: _Texts) -> dict[str, Any]:
@@ -72,7 +79,7 @@ def _expectation(
 ) -> dict[str, Any]:
     alerts = expectation.alerts()
     if alerts is not None:
-        query = f'ALERTS{{alertname="{alert_name(spec)}",alertstate="firing"}}'
+        query = f'ALERTS{{alertname="{alert_name(spec.name)}",alertstate="firing"}}'
         samples = [
             {"labels": _alert_series(spec, alert, index, texts), "value": 1} for alert in alerts
         ]
@@ -86,7 +93,7 @@ def _expectation(
 
 
 def _alert_series(spec: Tested, alert: AlertLabels, index: int, texts: _Texts) -> str:
-    labels = {"alertname": alert_name(spec), "alertstate": "firing"}
+    labels = {"alertname": alert_name(spec.name), "alertstate": "firing"}
     if isinstance(spec, Alerting):
         labels |= {**spec.labels, "severity": spec.severity, "team": spec.team}
     labels |= alert.labels

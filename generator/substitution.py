@@ -12,7 +12,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic_core import PydanticCustomError
 
 from gpu_actuary.catalogue import LEVELS

@@ -11,6 +11,8 @@ import promql_parser
 from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
+from gpu_actuary.catalogue import LEVELS
+
 from .problems import excerpt
 
 _UNITS = {"y": 31536000.0, "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
@@ -126,6 +128,19 @@ def parse_label_name(value: Any) -> str:
     return value
 
 
+RECORDED_LEVELS = (*LEVELS, "team")
+
+
+def parse_recorded_name(value: Any) -> str:
+    """A recorded name whose level is one of ours."""
+    levels = "|".join(RECORDED_LEVELS)
+    if not isinstance(value, str) or not re.fullmatch(
+        rf"({levels}):[a-z][a-z0-9_]*:[a-z0-9_]+", value
+    ):
+        raise wrong(value, f"level:metric:operation, level one of {', '.join(RECORDED_LEVELS)}")
+    return value
+
+
 def parse_currency(value: Any) -> str:
     """An ISO 4217 code."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Z]{3}", value):
@@ -141,5 +156,6 @@ NonNegative = Annotated[Number, Field(ge=0)]
 Regex = Annotated[str, PlainValidator(parse_regex)]
 Name = Annotated[str, PlainValidator(parse_name)]
 LabelName = Annotated[str, PlainValidator(parse_label_name)]
+RecordedName = Annotated[str, PlainValidator(parse_recorded_name)]
 Currency = Annotated[str, PlainValidator(parse_currency)]
 Text = Annotated[str, Field(min_length=1)]

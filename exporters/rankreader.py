@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import struct
@@ -48,7 +49,7 @@ class RejectedFile(Exception):  # noqa: N818  # an outcome that the reader count
 class Snapshot:
     """One consistent picture of a rank file.
 
-    ``values`` holds the slots by name; a slot that is NaN in the file is absent. ``heartbeat_wall``
+    ``values`` holds the slots by name; a slot that is not finite is absent. ``heartbeat_wall``
     is Unix seconds, ``heartbeat_boot`` seconds of the boot clock.
     """
 
@@ -130,7 +131,7 @@ def _read_once(descriptor: int, name: str) -> Snapshot | None:
         numbers = struct.unpack_from(f"={len(slots)}d", payload)
     except (ValueError, struct.error) as error:
         raise RejectedFile("layout", f"{name}: {error}") from error
-    values = {slot: number for slot, number in zip(slots, numbers, strict=True) if number == number}
+    values = {s: number for s, number in zip(slots, numbers, strict=True) if math.isfinite(number)}
     if values.get(".sequence") != sequence:
         return None
     try:

@@ -276,8 +276,8 @@ HEALTH: Final = (
         "process",
         "Rank files that the sidecar skipped, by reason.",
         ("reason",),
-        series_each=5,
-        values={"reason": ("foreign", "layout", "torn", "truncated", "unreadable")},
+        series_each=6,
+        values={"reason": ("foreign", "layout", "torn", "truncated", "unreadable", "duplicate")},
     ),
 )
 

@@ -1,0 +1,63 @@
+"""``actuary exporter``: the node sidecar."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpu_actuary.errors import UsageError
+
+from .location import default_directory
+from .sidecar import Sidecar, parse_address
+
+
+def exporter(
+    listen: Annotated[
+        str, typer.Option(help="HOST:PORT to serve on; an IPv6 host in brackets.")
+    ] = "127.0.0.1:9410",
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the rank files. Default: ACTUARY_DIRECTORY, else shared memory.",
+            show_default=False,
+        ),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of this node in the labels, as DCGM reports it. "
+            "Default: NODE_NAME, else the host's name.",
+            show_default=False,
+        ),
+    ] = None,
+    stale_after: Annotated[
+        float, typer.Option(help="Seconds without a heartbeat after which a rank is down.")
+    ] = 15.0,
+) -> None:
+    """Serve the training metrics of this node to Prometheus.
+
+    Reads the files that training monitors write and answers at /metrics, /-/healthy and /-/ready.
+    """
+    if not stale_after > 0:
+        raise UsageError(f"--stale-after {stale_after}: expected a number of seconds above 0")
+    folder = directory or default_directory()
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--directory {folder}: this is a file; expected a folder")
+    host, port = parse_address(listen)
+    name = node or os.environ.get("NODE_NAME") or socket.gethostname()
+    sidecar = Sidecar(host, port, directory=folder, node=name, stale_after=stale_after)
+
+    def stop(_signal: int, _frame: object) -> None:
+        # In a thread of its own, because it waits for the loop that this handler interrupts.
+        threading.Thread(target=sidecar.stop).start()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    typer.echo(f"Serving {sidecar.url}/metrics for node {name} from {folder}", err=True)
+    sidecar.serve()

@@ -1,0 +1,166 @@
+"""From rank files to metric families; run for every scrape."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from gpu_actuary import __version__
+from gpu_actuary.catalogue import get
+from gpu_actuary.catalogue.exported import EXPORTED
+from gpu_actuary.catalogue.model import EXPORTER_RANK
+
+from .durations import StepDurations
+from .layout import BUCKET_BOUNDS, EVALUATION_SCORE, SLOT, SLOT_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .rankdirectory import Rank, RankDirectory
+
+_SERIES_OF_SLOTS: Final = {name.partition("/")[0] for name in SLOT_NAMES}
+_JOB_FIELDS: Final = get("actuary_job_info").labels[2:]
+_RANK_FIELDS: Final = get("actuary_rank_info").labels[3:]
+
+
+class NodeCollector(Collector):
+    """Shows every rank of a node, and the sidecar's own health.
+
+    Gauges vanish with a rank's heartbeat, counters stay; what is absent in a file is not shown.
+    Safe for concurrent scrapes.
+    """
+
+    def __init__(self, directory: RankDirectory, node: str) -> None:
+        self._directory = directory
+        self._node = node
+        self._durations = StepDurations()
+        self._lock = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """All metric families, read from the files now."""
+        began = time.perf_counter()
+        with self._lock:
+            ranks = self._directory.scan()
+            durations = self._durations.update(ranks)
+            rejected = dict(self._directory.rejected)
+        families = [
+            *self._of_slots(ranks),
+            self._step_durations(durations),
+            *self._of_life(ranks),
+            *self._infos(ranks),
+            self._devices(ranks),
+            *_health(rejected),
+        ]
+        scrape = _family("actuary_exporter_scrape_seconds")
+        scrape.add_metric((), time.perf_counter() - began)
+        yield from (family for family in (*families, scrape) if family.samples)
+
+    def _labels(self, rank: Rank) -> tuple[str, str, str]:
+        return (self._node, rank.job_id, rank.number)
+
+    def _of_slots(self, ranks: list[Rank]) -> list[CounterMetricFamily | GaugeMetricFamily]:
+        families = {
+            series.name: (_family(series.name), series.type == "gauge")
+            for series in EXPORTED
+            if series.per == "rank" and series.name in _SERIES_OF_SLOTS
+        }
+        for rank in ranks:
+            labels = self._labels(rank)
+            for slot, value in rank.snapshot.values.items():
+                name, _, extra = slot.partition("/")
+                if slot not in SLOT or name not in families:
+                    continue  # not a series, or one of another version that means nothing here
+                family, is_gauge = families[name]
+                if is_gauge and not rank.fresh:
+                    continue
+                if name == EVALUATION_SCORE:
+                    extra = rank.snapshot.score_names[int(extra)]
+                    if not extra:
+                        continue
+                family.add_metric((*labels, extra) if extra else labels, value)
+        return [family for family, _ in families.values()]
+
+    def _step_durations(self, durations: dict[str, tuple[float, ...]]) -> HistogramMetricFamily:
+        series = get("actuary_step_duration_seconds")
+        family = HistogramMetricFamily(series.name, series.help, labels=series.labels)
+        for job, numbers in durations.items():
+            cumulative, buckets = 0.0, []
+            for bound, count in zip(BUCKET_BOUNDS, numbers[:-1], strict=True):
+                cumulative += count
+                buckets.append((bound, cumulative))
+            family.add_metric((self._node, job), buckets, sum_value=numbers[-1])
+        return family
+
+    def _of_life(self, ranks: list[Rank]) -> list[GaugeMetricFamily | CounterMetricFamily]:
+        up = _family("actuary_rank_up")
+        heartbeat = _family("actuary_rank_heartbeat_timestamp_seconds")
+        for rank in ranks:
+            if not rank.snapshot.closed:
+                up.add_metric(self._labels(rank), float(rank.fresh))
+                heartbeat.add_metric(self._labels(rank), rank.snapshot.heartbeat_wall)
+        return [up, heartbeat]
+
+    def _infos(self, ranks: list[Rank]) -> list[InfoMetricFamily]:
+        job_info, rank_info = _info("actuary_job_info"), _info("actuary_rank_info")
+        described: dict[str, Rank] = {}
+        for rank in ranks:
+            fields = {**rank.snapshot.fields, "gpu_uuid": self._device_id(rank)}
+            rank_info.add_metric(self._labels(rank), {name: fields[name] for name in _RANK_FIELDS})
+            other = described.get(rank.job_id)
+            if other is None or rank.snapshot.heartbeat_wall > other.snapshot.heartbeat_wall:
+                described[rank.job_id] = rank
+        # During a restart the ranks of a job differ in `attempt`: the newest speaks for the job.
+        for job_id, rank in described.items():
+            fields = dict(rank.snapshot.fields)
+            job_info.add_metric((self._node, job_id), {name: fields[name] for name in _JOB_FIELDS})
+        return [job_info, rank_info]
+
+    def _device_id(self, rank: Rank) -> str:
+        fields = rank.snapshot.fields
+        if fields["device"] == "cpu":
+            return f"CPU-{self._node}-{fields['local_rank']}"
+        return fields["gpu_uuid"]
+
+    def _devices(self, ranks: list[Rank]) -> GaugeMetricFamily | CounterMetricFamily:
+        """A CPU is present while its rank is shown at all, a GPU while its rank is alive."""
+        devices = {
+            (self._device_id(rank), rank.snapshot.fields["device"])
+            for rank in ranks
+            if rank.fresh or rank.snapshot.fields["device"] == "cpu"
+        }
+        family = _family("actuary_gpu_present")
+        for device_id, kind in sorted(devices):
+            if device_id:
+                family.add_metric((self._node, device_id, kind), 1.0)
+        return family
+
+
+def _health(rejected: dict[str, int]) -> list[Metric]:
+    build = _info("actuary_exporter_build_info")
+    build.add_metric((), {"version": __version__})
+    rejections = _family("actuary_rank_files_rejected_total")
+    for reason, count in rejected.items():
+        rejections.add_metric((reason,), float(count))
+    return [build, rejections]
+
+
+def _family(name: str) -> CounterMetricFamily | GaugeMetricFamily:
+    series = get(name)
+    kind = CounterMetricFamily if series.type == "counter" else GaugeMetricFamily
+    return kind(name, series.help, labels=series.labels)
+
+
+def _info(name: str) -> InfoMetricFamily:
+    series = get(name)
+    identifying = [label for label in series.labels if label in (*EXPORTER_RANK,)]
+    return InfoMetricFamily(name.removesuffix("_info"), series.help, labels=identifying)

@@ -1,0 +1,116 @@
+"""The node's HTTP server: metrics, health, readiness."""
+
+from __future__ import annotations
+
+import socket
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from gpu_actuary.errors import UsageError
+
+from .collector import NodeCollector
+from .rankdirectory import RankDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+_CLIENT_TIMEOUT_SECONDS = 30.0
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``; IPv6 hosts stand in brackets. Raises :class:`UsageError`."""
+    host, separator, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"--listen {text!r}: expected HOST:PORT, for example 127.0.0.1:9410")
+    if ":" in host and not bracketed:
+        raise UsageError(f"--listen {text!r}: write an IPv6 host in brackets: [{host}]:{port}")
+    return (host[1:-1] if bracketed else host), int(port)
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _CLIENT_TIMEOUT_SECONDS  # a client that sends nothing must not hold a thread for ever
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
+        """Nothing: one line per scrape would drown what matters."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, host: str, port: int) -> None:
+        infos = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        self.address_family, _, _, _, address = infos[0]
+        super().__init__(address[:2], _Handler)  # type: ignore[arg-type]  # host and port
+
+    def server_bind(self) -> None:
+        """Bind without the base class's look-up of the host's name, which can take long."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
+
+
+class Sidecar:
+    """Serves the rank files of ``directory`` at ``host:port`` (port 0: any free one)."""
+
+    def __init__(
+        self, host: str, port: int, *, directory: Path, node: str, stale_after: float
+    ) -> None:
+        """Bind the address; raises :class:`UsageError` when that is not possible."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(NodeCollector(RankDirectory(directory, stale_after=stale_after), node))
+        try:
+            self._server = _Server(host, port)
+        except OSError as error:
+            shown = f"[{host}]" if ":" in host else host
+            raise UsageError(f"cannot listen on {shown}:{port}: {error.strerror}") from error
+        self._server.set_app(_routes(make_wsgi_app(registry), directory))
+        shown = f"[{self._server.server_name}]" if ":" in host else self._server.server_name
+        self.url = f"http://{shown}:{self._server.server_port}"
+
+    def serve(self) -> None:
+        """Answer until :meth:`stop` is called from another thread."""
+        with self._server:
+            self._server.serve_forever(poll_interval=0.2)
+
+    def stop(self) -> None:
+        """End :meth:`serve`."""
+        self._server.shutdown()
+
+
+def _routes(metrics: WSGIApplication, directory: Path) -> WSGIApplication:
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            return metrics(environ, start_response)
+        status, text = _page(path, directory)
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{text}\n".encode()]
+
+    return answer
+
+
+def _page(path: str, directory: Path) -> tuple[str, str]:
+    if path == "/":
+        return "200 OK", "GPU Actuary's node sidecar. Metrics are at /metrics."
+    if path == "/-/healthy":
+        return "200 OK", "healthy"
+    if path == "/-/ready":
+        try:
+            next(directory.iterdir(), None)
+        except FileNotFoundError:
+            pass  # no training yet on this node; there is nothing wrong with that
+        except OSError as error:
+            return "503 Service Unavailable", f"cannot read {directory}: {error.strerror}"
+        return "200 OK", "ready"
+    return "404 Not Found", "not found; metrics are at /metrics"

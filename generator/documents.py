@@ -50,7 +50,7 @@ class Document:
 
 if yaml.__with_libyaml__:
     # Ten times faster; wheels of PyYAML bring it, some builds do not.
-    from yaml.cyaml import CParser
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]  # the stubs import it only
 
     class _Composer(CParser, yaml.resolver.BaseResolver):
         """Composes nodes; without implicit tags, every plain scalar stays text."""

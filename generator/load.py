@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 AnySpec = TypeVar("AnySpec", bound=Spec)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """A valid spec, its document with the place of each value, and whether the user wrote it."""
+    """A valid spec, its document with the place of each value, and whether the user wrote it.
+
+    Two are equal only when they are the same.
+    """
 
     spec: Spec
     document: Document

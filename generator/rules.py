@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from .values import Duration
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One rule, filled in and parsed. ``path`` is the place of its expression in the spec."""
+    """One rule, filled in and parsed. ``path`` is the place of its expression in the spec.
+
+    Two are equal only when they are the same.
+    """
 
     name: str
     alert: bool

@@ -1,0 +1,97 @@
+"""All checks over a folder of specs or a rendered folder, in the order in which mistakes matter."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpu_actuary.errors import UsageError
+
+from .models import Alert, Baseline
+from .output import is_ours, write_files
+from .problems import Problem, SpecError, format_path
+from .render import render
+from .tools import Outcome, check_alertmanager, check_rules, test_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .models import Tested
+    from .render import Rendered
+
+
+def check(path: Path | None, progress: Callable[[str], None]) -> Iterator[Outcome]:
+    """Check ``path``: a rendered folder, or specs over the built-in ones, or these alone (None).
+
+    Raises :class:`UsageError` when ``path`` is no folder.
+    """
+    if path is not None and not path.is_dir():
+        raise UsageError(f"{path} is not a folder; expected one with specs or rendered files")
+    if path is not None and _is_rendered(path):
+        yield from _check_files(path, progress)
+        return
+    try:
+        rendered = render(path)
+    except SpecError as error:
+        yield Outcome("specs", "failed", "\n".join(map(str, error.problems)))
+        return
+    yield Outcome(
+        "specs", "ok", f"{len(rendered.specs.loaded)} specs, {len(rendered.rules())} rules"
+    )
+    yield _every_alert_is_tested(rendered)
+    if rendered.left_out:
+        yield Outcome(
+            "rule tests",
+            "skipped",
+            f"{rendered.left_out} tests of built-in specs assume the built-in settings",
+        )
+    with tempfile.TemporaryDirectory(prefix="gpu-actuary-") as folder:
+        write_files(Path(folder), rendered.files)
+        yield from _check_files(Path(folder), progress)
+
+
+def _is_rendered(folder: Path) -> bool:
+    return any(is_ours(file) for file in folder.glob("rules/*.yaml"))
+
+
+def _check_files(folder: Path, progress: Callable[[str], None]) -> Iterator[Outcome]:
+    rules = sorted(folder.glob("rules/*.yaml"))
+    yield check_rules(rules)
+    yield test_rules(sorted(folder.glob("tests/*.yaml")), progress)
+    alertmanager = folder / "alertmanager.yaml"
+    if alertmanager.is_file():
+        yield from check_alertmanager(alertmanager, rules)
+
+
+def _every_alert_is_tested(rendered: Rendered) -> Outcome:
+    """Each alert has a test in which it fires and a moment at which it does not."""
+    problems = []
+    alerts = 0
+    for entry in rendered.specs.loaded:
+        spec = entry.spec
+        if not isinstance(spec, Alert | Baseline):
+            continue
+        alerts += 1
+        missing = _missing_expectations(spec)
+        if missing:
+            problems.append(
+                Problem(entry.locate("tests"), format_path(("tests",)), missing, "`alert` in both")
+            )
+    if problems:
+        return Outcome("alert tests", "failed", "\n".join(map(str, problems)))
+    return Outcome("alert tests", "ok", f"{alerts} alerts fire in one test and are silent in one")
+
+
+def _missing_expectations(spec: Tested) -> str:
+    expected = [e.alerts() for test in spec.tests for e in test.expect]
+    lacks = []
+    if not any(expected):
+        lacks.append("fires")
+    if not any(alerts == [] for alerts in expected):
+        lacks.append("does not fire")
+    return (
+        f"{spec.name} has no test in which it {' and none in which it '.join(lacks)}"
+        if lacks
+        else ""
+    )

@@ -178,13 +178,8 @@ def _statement() -> Any:
             ),
             p.Column("Money", by("sum", (*labels, "currency"), balance("money")), "short", 2),
         ],
-        {
-            "source": "Source",
-            "cluster": "Cluster",
-            "side": "Side",
-            "state": "State",
-            "currency": "Currency",
-        },
+        {"source": "Source", "side": "Side", "state": "State", "currency": "Currency"},
+        hidden=("cluster",),
         sort_by="GPU-hours",
         mappings={"State": states.table_mappings(), "Side": SIDE_WORDS},
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from . import panels as p
 from . import states
 from .queries import CLUSTER, by, select
+
+BOTTOM_TO_TOP: Final = ("equity", "liability")
+"""Grafana stacks in the order of the queries: what was earned below, what was lost on top of it."""
 
 
 def simulated_gpus() -> Any:
@@ -35,8 +38,14 @@ def gpus_by_state() -> Any:
         "it grew with deployments and alerts.",
         [
             p.Query(
-                by("sum", (*CLUSTER, "state"), select("cluster:ledger_gpus:rate")), states.LEGEND
+                by(
+                    "sum",
+                    (*CLUSTER, "state"),
+                    select("cluster:ledger_gpus:rate", f'side="{side}"'),
+                ),
+                states.LEGEND,
             )
+            for side in BOTTOM_TO_TOP
         ],
         "short",
         stacked=True,
@@ -55,10 +64,11 @@ def cost_by_state() -> Any:
                 by(
                     "sum",
                     (*CLUSTER, "state", "currency"),
-                    select("cluster:ledger_cost:money_per_hour"),
+                    select("cluster:ledger_cost:money_per_hour", f'side="{side}"'),
                 ),
                 states.MONEY_LEGEND,
             )
+            for side in BOTTOM_TO_TOP
         ],
         "short",
         stacked=True,

@@ -86,7 +86,7 @@ def _fleet(page: Page) -> None:
                     (*CLUSTER, "currency"),
                     select("cluster:ledger_cost:money_per_hour"),
                 ),
-                "{{currency}} per hour, {{cluster}} {{source}}",
+                "{{currency}}, {{cluster}} {{source}}",
             ),
             "short",
             decimals=2,
@@ -274,11 +274,12 @@ def _trust(page: Page) -> None:
     page.add(
         p.stat(
             "Ledger residual",
-            "(Inventory − sum of the ledger) ÷ inventory. It must be 0 within 0.1 %. If not, some "
-            "GPU time is in no state or in two: treat the balance sheet as wrong and report it.",
-            p.Query(select("cluster:ledger_residual:ratio"), "{{cluster}} {{source}}"),
+            "Size of (inventory − sum of the ledger) ÷ inventory. It must be 0 within 0.1 %. If "
+            "not, some GPU time is in no state or in two: treat the balance sheet as wrong and "
+            "look at the health of the rules.",
+            p.Query(f"abs({select('cluster:ledger_residual:ratio')})", "{{cluster}} {{source}}"),
             "percentunit",
-            steps=(("red", None), ("green", -0.001), ("red", 0.001)),
+            steps=(("green", None), ("red", 0.001)),
             decimals=3,
         ),
         width=12,

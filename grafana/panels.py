@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NO_DATA: Final = "No data"
+NARROWEST_COLUMN: Final = 80
+"""Pixels; Grafana's own 150 would push the last columns of a wide table out of sight."""
 
 SIMULATED_CELL: Final[list[dict[str, Any]]] = [
     {
@@ -183,12 +185,13 @@ def table(
     labels: dict[str, str],
     *,
     sort_by: str,
+    hidden: Sequence[str] = (),
     mappings: dict[str, list[dict[str, Any]]] | None = None,
 ) -> Any:
     """A row per combination of labels, a column per expression.
 
-    ``labels`` maps the labels to show to their headings, in order; ``mappings`` gives value
-    mappings by heading. Raises ``ValueError`` for fewer than two columns: Grafana numbers value
+    ``labels`` maps the labels to show to their headings, in order, ``hidden`` names those that the
+    expressions carry besides; ``mappings`` gives value mappings by heading. Raises ``ValueError`` for fewer than two columns: Grafana numbers value
     columns only from two queries on.
     """
     if len(columns) < 2:
@@ -211,7 +214,7 @@ def table(
             {
                 "id": "organize",
                 "options": {
-                    "excludeByName": {"Time": True},
+                    "excludeByName": dict.fromkeys(("Time", *hidden), True),
                     "indexByName": {name: index for index, name in enumerate(names)},
                     "renameByName": names,
                 },
@@ -221,7 +224,11 @@ def table(
             *(_column_override(c) for c in columns),
             *(_mapping_override(heading, rules) for heading, rules in cells.items()),
         ],
-        extraJson={"fieldConfig": {"defaults": {"noValue": NO_DATA}}},
+        extraJson={
+            "fieldConfig": {
+                "defaults": {"noValue": NO_DATA, "custom": {"minWidth": NARROWEST_COLUMN}}
+            }
+        },
     )
 
 
@@ -243,8 +250,15 @@ def _mapping_override(heading: str, rules: list[dict[str, Any]]) -> dict[str, An
         "properties": [
             {"id": "mappings", "value": rules},
             {"id": "custom.cellOptions", "value": {"type": "color-text"}},
+            {"id": "custom.minWidth", "value": _widest(rules)},
         ],
     }
+
+
+def _widest(rules: list[dict[str, Any]]) -> int:
+    """Pixels that the longest text of value mappings needs, at about 8 a letter."""
+    texts = [result["text"] for rule in rules for result in rule["options"].values()]
+    return max(NARROWEST_COLUMN, 8 * max(map(len, texts)) + 16)
 
 
 def text(title: str, description: str, content: str) -> Any:

@@ -40,6 +40,15 @@ def _rule(
 
 FOUNDATION: Final = (
     _rule(
+        "gpu:identity:bool",
+        "",
+        "physical",
+        "1; what the sources say the GPU is, where it sits and what holds it.",
+        ("slot", "model", "holder"),
+        each=2,
+        values={"holder": ("", "pod", "scheduler")},
+    ),
+    _rule(
         "gpu:seen:timestamp_seconds",
         "seconds since the epoch",
         "physical",
@@ -403,7 +412,19 @@ ACTUARIAL: Final = (
     ),
 )
 
-RECORDED: Final = (*FOUNDATION, *VALUE, *ACTUARIAL)
+BASELINES: Final = tuple(
+    _rule(f"job:step_time_baseline:{operation}", unit, "task", f"Step-time baseline: {text}")
+    for operation, unit, text in (
+        ("residual", "scales", "(3-minute mean − mean) ÷ scale, as of the last update."),
+        ("observations", "updates", "updates that it has learnt from."),
+        ("anomalous_seconds", "seconds", "how long the job has been anomalous; absent while not."),
+        ("mean", "seconds", "what is expected."),
+        ("scale", "seconds", "mean absolute residual, with its floors."),
+        ("score", "", "deviation in units of what is tolerated; above 1 is anomalous."),
+    )
+)
+
+RECORDED: Final = (*FOUNDATION, *VALUE, *ACTUARIAL, *BASELINES)
 
 PREDICTOR: Final = (
     Series(

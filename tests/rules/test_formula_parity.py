@@ -30,6 +30,7 @@ version: actuary/v1
 kind: Ledger
 name: default
 evaluation_interval: 1s
+scrape_interval: 1s
 window: {WINDOW_SECONDS}s
 """
 
@@ -52,7 +53,7 @@ def recorded(fleets: list[Fleet], tmp_path_factory: pytest.TempPathFactory) -> I
         [
             sys.executable,
             "-m",
-            "gpu_actuary.cli",
+            "gpu_actuary",
             "render",
             "-i",
             folder / "specs",

@@ -4,16 +4,16 @@ Per input series, every four minutes (short enough for instant reads, long enoug
 
 - residual: (3-minute mean − baseline mean) ÷ scale;
 - observations: how many updates the baseline has learnt from; alerts wait for the warm-up;
-- mean: follows small residuals and nearly ignores large ones (a redescending influence);
-- scale: the mean absolute residual, with a relative and an absolute floor;
 - anomalous_seconds: for how long the series has been anomalous. Meanwhile mean and scale stand
   still, so that an incident neither becomes normal nor blinds the baseline afterwards; after
-  ``accept_after`` the mean jumps to the new level.
+  ``accept_after`` the mean jumps to the new level;
+- mean: follows small residuals and nearly ignores large ones (a redescending influence);
+- scale: the mean absolute residual. It is never less than what the relative and the absolute
+  deviation tolerate, divided by the sensitivity, so that one threshold stands for all three.
 
-Every minute the score: deviation ÷ the largest of sensitivity × scale, relative × mean and
-absolute. 1 is the edge of normal. A season adds to the sensitivity what recurred at this time on
-both of the two days (or weeks) before: a batch job that comes daily is forgiven, a single incident
-of yesterday is not.
+Every minute the score: deviation ÷ (sensitivity × scale). 1 is the edge of normal. A season adds to
+the sensitivity what recurred at this time on both of the two days (or weeks) before: a batch job
+that comes daily is forgiven, a single incident of yesterday is not.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _GAIN = 0.71
 _SCALE_FLOOR = 0.02
 _SMALLEST_SCALE = 1e-9
 _LARGEST_RESIDUAL = 1000
-_SCALE_INFLUENCE = 200
-"""No residual moves the scale more than this one would."""
+_EARLY_INFLUENCE = 200
+"""While it warms up, no residual moves the scale more than this one would; later, none more than
+one at the sensitivity: what is anomalous tells nothing about the noise."""
 _MAX_OBSERVATIONS = 2520
 """Seven days of updates: from then on the scale forgets what is older."""
 _SEASONS = {"day": (1425, 2865), "week": (10065, 20145)}
@@ -123,9 +124,13 @@ def _observations(spec: Baseline) -> str:
 
 
 def _anomalous(spec: Baseline) -> str:
-    score = f"last_over_time({record_name(spec, 'score')}[{_MEAN_WINDOW}])"
-    held = f"({_last(spec, 'anomalous_seconds', _HELD_MEMORY)} or 0 * {score})"
-    return f"{held} + {UPDATE.seconds:g} and {score} > 1"
+    residual = record_name(spec, "residual")
+    held = f"({_last(spec, 'anomalous_seconds', _HELD_MEMORY)} or 0 * {residual})"
+    return (
+        f"{held} + {UPDATE.seconds:g}\n"
+        f"and {_signed(spec, residual)} > {_sensitivity(spec)}\n"
+        f"and {_learnt(spec)}"
+    )
 
 
 def _mean(spec: Baseline) -> str:
@@ -140,10 +145,15 @@ def _mean(spec: Baseline) -> str:
 
 
 def _scale(spec: Baseline) -> str:
-    residual, held = record_name(spec, "residual"), record_name(spec, "anomalous_seconds")
-    influence = f"(clamp_max(abs({residual}), {_SCALE_INFLUENCE}) - 1)"
-    learnt = f"{_last(spec, 'scale')} * (1 + {influence} / {record_name(spec, 'observations')})"
-    floor = f"{_SCALE_FLOOR} * abs({record_name(spec, 'mean')})"
+    size, held = f"abs({record_name(spec, 'residual')})", record_name(spec, "anomalous_seconds")
+    influence = (
+        f"((clamp_max({size}, {spec.deviation.sensitivity!r}) and {_learnt(spec)})"
+        f" or clamp_max({size}, {_EARLY_INFLUENCE}))"
+    )
+    observations = record_name(spec, "observations")
+    learnt = f"{_last(spec, 'scale')} * (1 + ({influence} - 1) / {observations})"
+    share = max(_SCALE_FLOOR, spec.deviation.relative / spec.deviation.sensitivity)
+    floor = f"{share!r} * abs({record_name(spec, 'mean')})"
     smallest = max(_SMALLEST_SCALE, spec.deviation.absolute / spec.deviation.sensitivity)
     return (
         "clamp_min(\n"
@@ -155,23 +165,22 @@ def _scale(spec: Baseline) -> str:
 
 
 def _score(spec: Baseline) -> str:
-    mean = record_name(spec, "mean")
-    deviation = {
-        "above": f"({_input(spec)} - {mean})",
-        "below": f"({mean} - {_input(spec)})",
-        "both": f"abs({_input(spec)} - {mean})",
-    }[spec.direction]
-    tolerated = f"{_sensitivity(spec)} * {record_name(spec, 'scale')}"
-    if spec.deviation.relative:
-        relative = f"{spec.deviation.relative!r} * abs({mean})"
-        tolerated = f"{tolerated} > {relative}\n  or {relative}"
-    smallest = max(_SMALLEST_SCALE, spec.deviation.absolute)
+    deviation = f"({_input(spec)} - {record_name(spec, 'mean')})"
+    tolerated = f"({_sensitivity(spec)} * {record_name(spec, 'scale')})"
+    return f"{_signed(spec, deviation)}\n/ {tolerated}\nand {_learnt(spec)}"
+
+
+def _signed(spec: Baseline, deviation: str) -> str:
+    """``deviation`` so that larger is worse."""
+    return {"above": deviation, "below": f"(-{deviation})", "both": f"abs({deviation})"}[
+        spec.direction
+    ]
+
+
+def _learnt(spec: Baseline) -> str:
+    """Holds once the warm-up is over."""
     updates = spec.warm_up.seconds / UPDATE.seconds
-    return (
-        f"{deviation}\n"
-        f"/ clamp_min(\n  {tolerated},\n  {smallest!r}\n)\n"
-        f"and {record_name(spec, 'observations')} >= {updates:g}"
-    )
+    return f"{record_name(spec, 'observations')} >= {updates:g}"
 
 
 def _sensitivity(spec: Baseline) -> str:

@@ -133,11 +133,20 @@ VALUE: Final = (
         "η of the rank: 1 − exposed communication ÷ iteration time.",
     ),
     *(
+        _rule(
+            f"{level}:iteration_time:rate",
+            "seconds per second",
+            "task",
+            "Iteration time of the ranks together.",
+        )
+        for level in ("job", "cluster")
+    ),
+    *(
         _rule(f"{level}:{name}:rate", "seconds per second", "task", text)
         for level in ("node", "job", "cluster")
         for name, text in (
-            ("iteration_time", "Iteration time of the ranks together."),
-            ("comm_exposed_time", "Exposed communication time of the ranks together."),
+            ("comm_exposed_time", "Exposed communication time of the ranks that measure it."),
+            ("comm_iteration_time", "Iteration time of the ranks that measure communication."),
         )
     ),
     _rule("node:communication_efficiency:ratio", "", "task", "η over the ranks of the node."),

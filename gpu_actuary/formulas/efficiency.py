@@ -23,7 +23,7 @@ def communication_efficiency(comm_exposed_seconds: float, iteration_seconds: flo
 
     ``comm_exposed_seconds`` is time that steps really waited for communication;
     ``iteration_seconds`` the time of all phases but checkpoint, evaluation and startup, over the
-    same ranks and window. ``None`` without iteration time or outside 0..1.
+    same window and ranks: those that measure their communication. ``None`` without iteration time or outside 0..1.
 
     Source: the founding formula η = 1 − avg_allreduce_latency ÷ iteration_time, with exposed time
     in place of summed bucket latencies, which overlap and can exceed the iteration many times.

@@ -84,7 +84,10 @@ def _phases(rng: random.Random) -> dict[str, float]:
     weights = {phase: rng.choice((0.0, rng.random(), rng.random() ** 3)) for phase in PHASES}
     total = sum(weights.values()) or 1.0
     wall = rng.choice((1.0, 1.0, rng.random()))
-    return {phase: round(w / total * wall, 6) for phase, w in weights.items()}
+    phases = {phase: round(w / total * wall, 6) for phase, w in weights.items()}
+    if rng.random() < 0.2:
+        del phases["comm_exposed"]  # nobody measures this rank's communication
+    return phases
 
 
 def _gpu(rng: random.Random, index: int, jobs: list[str], counter: dict[str, int]) -> Gpu:

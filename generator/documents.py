@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 50
 """Deeper nesting than any spec needs; it bounds the recursion over a hostile file."""
 
+_WIDEST_INDENTATION = 500
+
 _AMBIGUOUS = re.compile(r"(?i:yes|no|on|off)|[-+]?0[0-9][0-9_]*")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|nan)", re.I)
@@ -120,6 +122,8 @@ def parse_documents(text: str, shown: str, problems: Problems) -> list[Document]
                 )
     except yaml.MarkedYAMLError as error:
         problems.add(*_syntax_problem(error, text, shown))
+    except RecursionError:
+        problems.add(Location(shown, 1), "", "nests too deeply", f"at most {MAX_DEPTH} levels")
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         problems.add(Location(shown, line), "", f"unreadable character: {error.reason}")
@@ -127,18 +131,14 @@ def parse_documents(text: str, shown: str, problems: Problems) -> list[Document]
 
 
 def _first_too_deep_line(text: str) -> int:
-    """The line (from 1) whose indentation or brackets nest too deeply, or 0.
+    """The line (from 1) that nests too deeply by its indentation or its dashes, or 0.
 
-    The composer recurses, so depth is bounded before it runs. Brackets inside texts count too,
-    per line, which errs on no real spec.
+    The composer recurses natively, so this depth is bounded before it runs; libyaml itself bounds
+    brackets.
     """
-    depth = 0
     for number, line in enumerate(text.splitlines(), start=1):
-        opened = line.count("[") + line.count("{")
-        depth = max(0, depth + opened - line.count("]") - line.count("}"))
-        nested_dashes = len(line[: len(line) - len(line.lstrip("- ?:"))].replace(" ", ""))
-        indentation = len(line) - len(line.lstrip(" "))
-        if opened > 2000 or depth > 2000 or nested_dashes > MAX_DEPTH or indentation > 1000:
+        lead = line[: len(line) - len(line.lstrip(" -?:"))]
+        if len(lead.replace(" ", "")) > MAX_DEPTH or len(lead) > _WIDEST_INDENTATION:
             return number
     return 0
 
@@ -168,9 +168,8 @@ class _Converter:
         self._seen: set[int] = set()
 
     def convert(self, node: yaml.Node, path: Path) -> Any:
-        place = Location(self._shown, node.start_mark.line + 1)
-        # A key's own line was noted before; it is the better place for a value below it.
-        self.where.setdefault(path, place)
+        # The line of a key was noted before; it is the better place for its value.
+        place = self.where.setdefault(path, Location(self._shown, node.start_mark.line + 1))
         if id(node) in self._seen:
             self._problems.add(place, path, "is an alias", "the value itself, written out")
             return None

@@ -12,7 +12,7 @@ from .models import STAGES, Tested
 from .order import Group, group
 from .output import as_yaml
 from .problems import Problems
-from .routing import alertmanager_document
+from .routing import alertmanager_document, check_routes
 from .rules import Rule, build
 from .ruletests import test_files
 from .settled import unsettled_specs
@@ -64,11 +64,12 @@ def render(
     # Names are checked over all stages, so that the choice of a stage hides no mistake.
     check_names(rules, problems)
     lint(rules, specs.settings()[2], problems)
+    check_routes(specs, problems)
     included = STAGES[: STAGES.index(stage) + 1]
     chosen = [rule for rule in rules if rule.source.spec.stage in included]
     groups = group(chosen, problems)
     files = {f"rules/{each.name}.yaml": as_yaml(_rule_file(each)) for each in groups}
-    files["alertmanager.yaml"] = as_yaml(alertmanager_document(specs, problems))
+    files["alertmanager.yaml"] = as_yaml(alertmanager_document(specs, included))
     rule_files = sorted(f"../{name}" for name in files if name.startswith("rules/"))
     unsettled = unsettled_specs(specs, rules, builtin)
     tests = left_out = 0

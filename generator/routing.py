@@ -5,26 +5,29 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from .models import Alert, Alerting, Baseline, Inhibition, Receiver, Route
+from .models import Alert, Baseline, Inhibition, Receiver, Route
 from .problems import nearest
 from .rules import alert_name
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
     from .load import Loaded, SpecSet
     from .models import TeamRoute
-    from .problems import Problems
+    from .problems import Path, Problems
 
 SEVERITIES = ("page", "ticket", "info")
 
 
-def alertmanager_document(specs: SpecSet, problems: Problems) -> dict[str, Any]:
-    """The whole configuration; names that do not exist become problems.
+def alertmanager_document(specs: SpecSet, stages: Collection[str]) -> dict[str, Any]:
+    """The whole configuration for the alerts of ``stages``.
 
-    Routes are by team and inside by severity, and the last one at each level has no condition left
-    to shadow another: an alert of no known team falls through to the root's own severities.
+    Routes are by team and inside by severity; an alert of no team's goes by the root's severities
+    to the default receiver.
     """
-    route, entry = next(specs.of(Route))
-    _check(specs, route, entry, problems)
+    route, _ = next(specs.of(Route))
+    alerts = {spec.name for spec, _ in _alerting(specs) if spec.stage in stages}
+    inhibitions = (_inhibition(rule, alerts) for rule in route.inhibit)
     return {
         "route": {
             "receiver": route.default_receiver,
@@ -37,17 +40,81 @@ def alertmanager_document(specs: SpecSet, problems: Problems) -> dict[str, Any]:
                 *_by_severity(route, {}),
             ],
         },
-        "inhibit_rules": [_inhibition(rule) for rule in route.inhibit],
+        "inhibit_rules": [rule for rule in inhibitions if rule is not None],
         "receivers": [_receiver(name, item) for name, item in route.receivers.items()],
     }
 
 
+def check_routes(specs: SpecSet, problems: Problems) -> None:
+    """Every receiver, team and alert that routes name exists, and every team has a route."""
+    route, entry = next(specs.of(Route))
+    for place, name in _receivers_named(route):
+        _known(entry, place, name, route.receivers, "receiver", problems)
+    for name, receiver in route.receivers.items():
+        if receiver.url is not None and not re.fullmatch(r"https?://[^\s/]+\S*", receiver.url):
+            path: Path = ("receivers", name, "url")
+            problems.add(
+                entry.locate(*path),
+                path,
+                f"{receiver.url!r} is no web address",
+                "http://host/path or https://host/path",
+            )
+    if entry.users:  # the built-in routes may name built-in alerts that the user disabled
+        names = [spec.name for spec, _ in _alerting(specs)]
+        for place, name in _alerts_named(route):
+            _known(entry, place, name, names, "alert", problems)
+    if route.teams:
+        for spec, source in _alerting(specs):
+            if spec.team not in route.teams:
+                # A person can mend their own alert, but for a built-in one only the routes.
+                problems.add(
+                    source.locate("team") if source.users else entry.locate("teams"),
+                    "team" if source.users else "teams",
+                    f"no route is for the team {spec.team!r} of the alert {spec.name}"
+                    f"{nearest(spec.team, route.teams)}",
+                    "a route for every team, or no `teams` at all",
+                )
+
+
+def _alerting(specs: SpecSet) -> Iterator[tuple[Alert | Baseline, Loaded]]:
+    yield from specs.of(Alert)
+    yield from specs.of(Baseline)
+
+
+def _receivers_named(route: Route) -> Iterator[tuple[Path, str]]:
+    yield ("default_receiver",), route.default_receiver
+    for name, team in route.teams.items():
+        yield ("teams", name, "receiver"), team.receiver
+        if team.page is not None:
+            yield ("teams", name, "page"), team.page
+
+
+def _alerts_named(route: Route) -> Iterator[tuple[Path, str]]:
+    for index, rule in enumerate(route.inhibit):
+        for side, names in (("source", rule.source), ("target", rule.target)):
+            for position, name in enumerate(names):
+                yield ("inhibit", index, side, position), name
+
+
+def _known(
+    entry: Loaded, path: Path, name: str, known: Iterable[str], what: str, problems: Problems
+) -> None:
+    names = list(known)
+    if name not in names:
+        problems.add(
+            entry.locate(*path),
+            path,
+            f"there is no {what} {name!r}{nearest(name, names)}",
+            f"one of {', '.join(names)}",
+        )
+
+
 def _team(name: str, team: TeamRoute, route: Route) -> dict[str, Any]:
-    pages = {} if team.page is None else {"page": team.page}
+    receivers = {} if team.page is None else {"page": team.page}
     return {
         "receiver": team.receiver,
         "matchers": [f'team="{name}"'],
-        "routes": _by_severity(route, pages),
+        "routes": _by_severity(route, receivers),
     }
 
 
@@ -62,70 +129,25 @@ def _by_severity(route: Route, receivers: dict[str, str]) -> list[dict[str, Any]
     ]
 
 
-def _inhibition(rule: Inhibition) -> dict[str, Any]:
+def _inhibition(rule: Inhibition, alerts: Collection[str]) -> dict[str, Any] | None:
+    """The rule for the alerts that exist, None when none is left on a side."""
+    source = [alert_name(name) for name in rule.source if name in alerts]
+    target = [alert_name(name) for name in rule.target if name in alerts]
+    if not source or not target:
+        return None
     # Labels that are absent on both sides count as equal (Alertmanager 507): without these
     # matchers an alert without a node would silence every alert without a node.
     present = [f'{label}!=""' for label in rule.equal]
     return {
-        "source_matchers": [_alerts(rule.source), *present],
-        "target_matchers": [_alerts(rule.target), *present],
+        "source_matchers": [f'alertname=~"{"|".join(source)}"', *present],
+        "target_matchers": [f'alertname=~"{"|".join(target)}"', *present],
         "equal": list(rule.equal),
     }
 
 
-def _alerts(names: list[str]) -> str:
-    return f'alertname=~"{"|".join(alert_name(name) for name in names)}"'
-
-
 def _receiver(name: str, receiver: Receiver) -> dict[str, Any]:
-    address = {
-        key: value
-        for key, value in (("url", receiver.url), ("url_file", receiver.url_file))
-        if value is not None
-    }
+    address = receiver.model_dump(exclude_none=True)
     document: dict[str, Any] = {"name": name}
     if address:
         document["webhook_configs"] = [{**address, "send_resolved": True}]
     return document
-
-
-def _check(specs: SpecSet, route: Route, entry: Loaded, problems: Problems) -> None:
-    def check(path: tuple[str | int, ...], name: str, known: list[str], what: str) -> None:
-        if name not in known:
-            problems.add(
-                entry.locate(*path),
-                path,
-                f"there is no {what} {name!r}{nearest(name, known)}",
-                f"one of {', '.join(known)}" if known else f"a {what}",
-            )
-
-    receivers = list(route.receivers)
-    check(("default_receiver",), route.default_receiver, receivers, "receiver")
-    for name, team in route.teams.items():
-        check(("teams", name, "receiver"), team.receiver, receivers, "receiver")
-        if team.page is not None:
-            check(("teams", name, "page"), team.page, receivers, "receiver")
-    alerts = [spec.name for kind in (Alert, Baseline) for spec, _ in specs.of(kind)]
-    for index, rule in enumerate(route.inhibit):
-        for side in ("source", "target"):
-            for position, name in enumerate(getattr(rule, side)):
-                check(("inhibit", index, side, position), name, alerts, "alert")
-    for name, receiver in route.receivers.items():
-        if receiver.url is not None and not re.fullmatch(r"https?://[^\s/]+\S*", receiver.url):
-            path = ("receivers", name, "url")
-            problems.add(
-                entry.locate(*path),
-                path,
-                f"{receiver.url!r} is no web address",
-                "http(s)://host/path",
-            )
-    for kind in (Alert, Baseline):
-        for spec, source in specs.of(kind):
-            assert isinstance(spec, Alerting)
-            if spec.team not in route.teams:
-                problems.add(
-                    source.locate("team"),
-                    "team",
-                    f"no route knows the team {spec.team!r}{nearest(spec.team, route.teams)}",
-                    f"one of {', '.join(route.teams)}",
-                )

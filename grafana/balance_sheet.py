@@ -11,6 +11,7 @@ from . import panels as p
 from .frame import dashboard
 from .layout import Page
 from .queries import CLUSTER, balance, by, per_job, select, select_whole_cluster
+from .tables import JOB_LABELS, SOURCE, Column, Label, table
 
 NOTE = """\
 **Assets = liabilities + equity**, one sheet per cluster, over the *period* chosen above (it ends \
@@ -39,15 +40,12 @@ EQUITY_KINDS: dict[str, tuple[str, str]] = {
         "instrument those jobs to see whether they are worth their cost.",
     ),
 }
-SIDE_WORDS = [
-    {
-        "type": "value",
-        "options": {
-            "liability": {"text": "Liability", "color": "orange", "index": 0},
-            "equity": {"text": "Equity", "color": "green", "index": 1},
-        },
-    }
-]
+STATEMENT_LABELS = (
+    SOURCE,
+    Label("side", "Side", 9, {"liability": ("Liability", "orange"), "equity": ("Equity", "green")}),
+    Label("state", "State", None, states.TABLE_WORDS),
+    Label("currency", "Currency", 8),
+)
 
 
 def balance_sheet() -> Any:
@@ -164,24 +162,23 @@ def _statement() -> Any:
     labels = (*CLUSTER, "side", "state")
     hours = by("sum", labels, balance("gpu_hours"))
     assets = f"({by('sum', CLUSTER, balance('gpu_hours'))} > 0)"
-    return p.table(
+    return table(
         "Statement",
         "Every state with its hours, its share of the assets and its cost. Good is most of the "
         "share on the equity side, under computing. An empty money cell says that no price is set.",
+        STATEMENT_LABELS,
         [
-            p.Column("GPU-hours", hours, "short", 2),
-            p.Column(
+            Column("GPU-hours", hours, "short", 2),
+            Column(
                 "Share of assets",
                 f"{hours} / on ({', '.join(CLUSTER)}) group_left () {assets}",
                 "percentunit",
                 1,
             ),
-            p.Column("Money", by("sum", (*labels, "currency"), balance("money")), "short", 2),
+            Column("Money", by("sum", (*labels, "currency"), balance("money")), "short", 2),
         ],
-        {"source": "Source", "side": "Side", "state": "State", "currency": "Currency"},
         hidden=("cluster",),
         sort_by="GPU-hours",
-        mappings={"State": states.table_mappings(), "Side": SIDE_WORDS},
     )
 
 
@@ -199,24 +196,24 @@ def _bars() -> Any:
 
 
 def _contingent_by_job() -> Any:
-    return p.table(
+    return table(
         "Contingent liabilities by job",
         "What an interruption of each job would cost, how probable it is, and the budget that "
         "follows. Good is a small loss: checkpoint the jobs at the top more often, or move them "
         "off the GPUs that are likely to fail. Empty without the predictor.",
+        JOB_LABELS,
         [
-            p.Column("Elastic budget", per_job("actuary_elastic_budget", "currency"), "short", 2),
-            p.Column(
+            Column("Elastic budget", per_job("actuary_elastic_budget", "currency"), "short", 2),
+            Column(
                 "Loss if interrupted", per_job("actuary_interruption_loss", "currency"), "short", 2
             ),
-            p.Column(
-                "Interruption probability",
+            Column(
+                "Interruption risk",
                 per_job("actuary_job_failure_probability", "horizon"),
                 "percentunit",
                 2,
             ),
         ],
-        p.JOB_HEADINGS,
         sort_by="Elastic budget",
     )
 

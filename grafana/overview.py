@@ -9,6 +9,7 @@ from . import panels as p
 from .frame import dashboard
 from .layout import Page
 from .queries import CLUSTER, JOB, by, per_job, select
+from .tables import JOB_LABELS, Column, table
 
 PROVEN = 'state=~"compute|evaluation"'
 
@@ -230,28 +231,28 @@ def _jobs(page: Page) -> None:
 
 
 def _job_table() -> Any:
-    return p.table(
+    return table(
         "Jobs now",
         "One row per running job: size, efficiency, value, cost and risk. Good is a high MFU and "
         "ROI at a low checkpoint age. An empty cell says that the job does not report it: quality "
         "needs an evaluation, MFU a known peak, risk the predictor.",
+        JOB_LABELS,
         [
-            p.Column("Ranks up", per_job("job:ranks:count"), "none"),
-            p.Column("MFU", per_job("job:mfu:ratio"), "percentunit", 1),
-            p.Column("Quality", per_job("job:quality:ratio"), "percentunit", 1),
-            p.Column("Convergence per hour", per_job("job:convergence:per_hour"), "none", 3),
-            p.Column("ROI", per_job("job:roi:ratio"), "short", 3),
-            p.Column("Cost per hour", per_job("job:cost:money_per_hour", "currency"), "short", 2),
-            p.Column("Checkpoint age", per_job("job:checkpoint_age:seconds"), "s", 0),
-            p.Column(
-                "Interruption probability",
+            Column("Ranks up", per_job("job:ranks:count"), "none"),
+            Column("MFU", per_job("job:mfu:ratio"), "percentunit", 1),
+            Column("Quality", per_job("job:quality:ratio"), "percentunit", 1),
+            Column("Convergence/h", per_job("job:convergence:per_hour"), "none", 3),
+            Column("ROI", per_job("job:roi:ratio"), "short"),
+            Column("Cost per hour", per_job("job:cost:money_per_hour", "currency"), "short", 2),
+            Column("Checkpoint age", per_job("job:checkpoint_age:seconds"), "s", 0),
+            Column(
+                "Interruption risk",
                 per_job("actuary_job_failure_probability", "horizon"),
                 "percentunit",
                 2,
             ),
-            p.Column("Elastic budget", per_job("actuary_elastic_budget", "currency"), "short", 2),
+            Column("Elastic budget", per_job("actuary_elastic_budget", "currency"), "short", 2),
         ],
-        p.JOB_HEADINGS,
         sort_by="Cost per hour",
     )
 

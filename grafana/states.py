@@ -65,14 +65,5 @@ def overrides(*, money: bool = False) -> list[dict[str, Any]]:
     return rules
 
 
-def table_mappings() -> list[dict[str, Any]]:
-    """Value mappings that turn a state in a table cell into words."""
-    return [
-        {
-            "type": "value",
-            "options": {
-                state: {"text": words, "color": COLOURS[state], "index": index}
-                for index, (state, words) in enumerate(WORDS.items())
-            },
-        }
-    ]
+TABLE_WORDS: Final = {state: (words, COLOURS[state]) for state, words in WORDS.items()}
+"""State → (text, colour) in a table's cell."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .models import Alerting, Tested
 from .rules import alert_name
-from .substitution import SubstitutionError, literal
+from .substitution import SubstitutionError
+from .values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +99,6 @@ def _alert_series(spec: Tested, alert: AlertLabels, index: int, texts: _Texts) -
         labels |= {**spec.labels, "severity": spec.severity, "team": spec.team}
     labels |= alert.labels
     pairs = ",".join(
-        f"{name}={literal(texts.fill(value, index))}" for name, value in sorted(labels.items())
+        f"{name}={quote(texts.fill(value, index))}" for name, value in sorted(labels.items())
     )
     return f"ALERTS{{{pairs}}}"

@@ -6,7 +6,6 @@ both yield a PromQL string literal. So no value that a user sets can become Prom
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
 from gpu_actuary.catalogue import LEVELS
@@ -34,8 +34,6 @@ from .values import Duration, parse_duration, quote
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path as FilePath
-
-    from pydantic import BaseModel
 
     from .models import Economics, Inventory, Ledger
 
@@ -60,10 +58,9 @@ class SettingText:
     __repr__ = __str__
     __html__ = __str__
 
-    @staticmethod
-    def reveal(value: SettingText) -> str:
-        """The text itself, for the filters of this module."""
-        return value._text
+
+def _reveal(value: SettingText) -> str:
+    return value._text
 
 
 class SubstitutionError(Exception):
@@ -170,7 +167,7 @@ def _finalize_expression(value: Any) -> Any:
 def _finalize_text(value: Any) -> Any:
     if isinstance(value, SettingText):
         # Alertmanager's texts are templates themselves; braces of a value must stay braces.
-        return SettingText.reveal(value).replace("{{", '{{ "{{" }}')
+        return _reveal(value).replace("{{", '{{ "{{" }}')
     return _finalize_expression(value)
 
 
@@ -182,7 +179,7 @@ def _number(value: float) -> str:
 
 def _quote(value: Any) -> str:
     if isinstance(value, SettingText):
-        value = SettingText.reveal(value)
+        value = _reveal(value)
     if not isinstance(value, str):
         raise SecurityError(f"quote takes a text, not a {type(value).__name__}")
     return quote(value)
@@ -194,7 +191,7 @@ def _regex(value: Any) -> str:
         return _quote(value)
     if not isinstance(value, list | tuple | dict) or not value:
         raise SecurityError(f"regex takes a text or a list that is not empty, not {value!r}")
-    items = [SettingText.reveal(v) if isinstance(v, SettingText) else v for v in value]
+    items = [_reveal(v) if isinstance(v, SettingText) else v for v in value]
     return quote("|".join(re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", str(item)) for item in items))
 
 
@@ -214,38 +211,17 @@ def _open(value: Any) -> str:
     return f"{milliseconds // 1000}s{milliseconds % 1000}ms"
 
 
-def _plain(model: BaseModel) -> dict[str, Any]:
-    """The fields of ``model`` for templates: texts opaque, the rest as it is."""
-
-    def shield(value: Any) -> Any:
-        if isinstance(value, str):
-            return SettingText(value)
-        if isinstance(value, list):
-            return [shield(item) for item in value]
-        if isinstance(value, dict):
-            return {key: shield(item) for key, item in value.items()}
-        return value
-
-    # Duration is a plain dataclass, which model_dump would take apart.
-    return {
-        name: _plain(value) if hasattr(value, "model_fields") else _list_or(value, shield)
-        for name, value in model
-    }
-
-
-def _list_or(value: Any, shield: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """A settings value for templates: models as mappings, texts opaque, the rest as it is."""
+    if isinstance(value, BaseModel):
+        return {name: _plain(below) for name, below in value}
     if isinstance(value, list):
-        return [_plain(item) if hasattr(item, "model_fields") else shield(item) for item in value]
-    return shield(value)
+        return [_plain(item) for item in value]
+    return SettingText(value) if isinstance(value, str) else value
 
 
 def _tidy(expression: str) -> str:
     """The expression without the blank lines and the indentation that templates leave."""
-    lines = [line.rstrip() for line in expression.splitlines() if line.strip()]
+    lines = [line.rstrip() for line in expression.split("\n") if line.strip()]
     margin = min((len(line) - len(line.lstrip()) for line in lines), default=0)
     return "\n".join(line[margin:] for line in lines)
-
-
-def literal(value: str) -> str:
-    """``value`` as a JSON string, which is also a YAML and a PromQL one."""
-    return json.dumps(value, ensure_ascii=False)

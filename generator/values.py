@@ -108,10 +108,16 @@ def parse_regex(value: Any) -> str:
 
 def quote(text: str) -> str:
     """``text`` as a PromQL string literal with its quotes."""
-    escaped = (
-        text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    )
-    return f'"{escaped}"'
+    return f'"{"".join(map(_escape, text))}"'
+
+
+def _escape(character: str) -> str:
+    if character in '\\"':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def parse_name(value: Any) -> str:

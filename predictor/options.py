@@ -1,0 +1,70 @@
+"""Values of command-line options: durations, addresses, headers. Each error names the option."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import httpx
+
+from gpu_actuary.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(?:\d{1,9}(?:ms|s|m|h|d))+")
+_PART = re.compile(r"(\d+)(ms|[smhd])")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def parse_duration(text: str, option: str) -> float:
+    """``30s``, ``5m``, ``1h30m`` as seconds; more than 0."""
+    if _DURATION.fullmatch(text):
+        seconds = sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+        if seconds > 0:
+            return seconds
+    raise UsageError(f"{option} {text!r}: expected a duration above 0 such as 30s, 5m or 1h30m")
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """``127.0.0.1:9420`` or ``[::1]:9420`` as host and port."""
+    host, colon, port = text.rpartition(":")
+    if colon and host and port.isdecimal() and int(port) <= 65535:
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        if ":" not in bare or bare != host:
+            return bare, int(port)
+    raise UsageError(f"--listen {text!r}: expected host:port such as 127.0.0.1:9420, or [::1]:9420")
+
+
+def parse_prometheus(text: str) -> str:
+    """The base address of a Prometheus-compatible server."""
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL as error:
+        raise UsageError(f"--prometheus {text!r} is not a web address: {error}") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UsageError(
+            f"--prometheus {text!r}: expected an address such as http://127.0.0.1:9090"
+        )
+    return text
+
+
+def parse_headers(pairs: Sequence[str]) -> dict[str, str]:
+    """``["X-Scope-OrgID=team"]`` as a mapping."""
+    headers: dict[str, str] = {}
+    for position, pair in enumerate(pairs, start=1):
+        name, equals, value = pair.partition("=")
+        # The value may be a password: the message must not repeat it.
+        if not equals or not _HEADER_NAME.fullmatch(name) or not _is_header_value(value):
+            raise UsageError(
+                f"--header number {position} (name {name!r} "
+                f"{'' if equals else 'without a value'}): expected NAME=VALUE in ASCII, "
+                "such as X-Scope-OrgID=team"
+            )
+        headers[name] = value
+    return headers
+
+
+def _is_header_value(value: str) -> bool:
+    return value.isascii() and value.isprintable()

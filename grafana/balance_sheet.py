@@ -22,7 +22,8 @@ broken GPUs. **Equity** is the rest, of three kinds: *proven* (computing, evalua
 below the line: money to hold back for interruptions that may come.
 
 Look at *coverage* first: below 100 % the period has gaps, and the sheet counts only what was \
-measured. Simulated data is marked **SIMULATED** or *simulated*."""
+measured. Periods longer than an hour are summed from whole hours: they lag by up to an hour and \
+begin with the first. Simulated data is marked **SIMULATED** or *simulated*."""
 
 EQUITY_KINDS: dict[str, tuple[str, str]] = {
     "proven": (
@@ -82,7 +83,7 @@ def balance_sheet() -> Any:
         "Assets, liabilities and equity of each cluster in GPU-hours and in money.",
         page.panels,
         [*variables.shared(), variables.window()],
-        since="now-24h",
+        since="now-6h",
     )
 
 

@@ -87,9 +87,9 @@ def job() -> Template:
 
 
 def window() -> Template:
-    """The period of the balance sheet."""
+    """The period of the balance sheet; the shortest is the first that a new installation has."""
     choices = {WINDOW_WORDS[window]: window for window in BALANCE_WINDOWS}
-    return _choices("window", "Period", choices, "24h")
+    return _choices("window", "Period", choices, BALANCE_WINDOWS[0])
 
 
 def shared() -> list[Template]:

@@ -12,7 +12,7 @@ import typer
 
 from gpu_actuary.errors import UsageError
 
-from . import provisioning
+from . import provision
 from .boards import all_dashboards
 
 
@@ -24,11 +24,11 @@ def dashboards(
     prometheus_url: Annotated[
         str,
         typer.Option(help="Address of Prometheus as Grafana reaches it."),
-    ] = provisioning.PROMETHEUS_URL,
+    ] = provision.PROMETHEUS_URL,
     dashboards_path: Annotated[
         str,
         typer.Option(help="Where Grafana will find the folder json/, on its own machine."),
-    ] = provisioning.DASHBOARDS_PATH,
+    ] = provision.DASHBOARDS_PATH,
 ) -> None:
     """Write the Grafana dashboards (for Grafana 11 to 13) and their provisioning files.
 
@@ -39,7 +39,7 @@ def dashboards(
     files = {f"json/{name}": text for name, text in all_dashboards().items()}
     files |= {
         f"provisioning/{name}": text
-        for name, text in provisioning.files(prometheus_url, dashboards_path).items()
+        for name, text in provision.files(prometheus_url, dashboards_path).items()
     }
     for name, text in files.items():
         path = out / name
@@ -52,7 +52,7 @@ def _check(prometheus_url: str, dashboards_path: str) -> None:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(
             f"--prometheus-url {prometheus_url!r} is not a web address; "
-            f"expected something like {provisioning.PROMETHEUS_URL}"
+            f"expected something like {provision.PROMETHEUS_URL}"
         )
     if not dashboards_path.startswith("/"):
         raise UsageError(

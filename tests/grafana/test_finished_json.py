@@ -15,7 +15,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models import units
 
 from gpu_actuary.catalogue.vocabulary import STATES
-from gpu_actuary.grafana import provisioning
+from gpu_actuary.grafana import provision
 from gpu_actuary.grafana.boards import all_dashboards
 from gpu_actuary.grafana.states import COLOURS, WORDS
 
@@ -72,7 +72,7 @@ def test_the_committed_dashboards_are_current() -> None:
 
 
 def test_the_committed_provisioning_is_current() -> None:
-    expected = provisioning.files(provisioning.PROMETHEUS_URL, provisioning.DASHBOARDS_PATH)
+    expected = provision.files(provision.PROMETHEUS_URL, provision.DASHBOARDS_PATH)
     for name, text in expected.items():
         assert (FOLDER / "provisioning" / name).read_text() == text, REGENERATE
 
@@ -220,7 +220,7 @@ def test_dashboards_keep_the_uids_that_bookmarks_hold() -> None:
 
 
 def test_provisioning_survives_addresses_and_paths_with_special_characters() -> None:
-    written = provisioning.files('http://p:9090/a?b="c": $d', "/srv/#1: 'x'")
+    written = provision.files('http://p:9090/a?b="c": $d', "/srv/#1: 'x'")
     (source,) = yaml.safe_load(written["datasources/gpu-actuary.yaml"])["datasources"]
     (provider,) = yaml.safe_load(written["dashboards/gpu-actuary.yaml"])["providers"]
     assert source["url"] == 'http://p:9090/a?b="c": $$d'

@@ -189,11 +189,11 @@ def _sensitivity(spec: Baseline) -> str:
     terms = [_recurred(spec, *_SEASONS[season]) for season in spec.seasonality]
     if not terms:
         return plain
-    scale = record_name(spec, "scale")
     forgiven = terms[0]
     if len(terms) == 2:
         forgiven = f"(({terms[0]} >= {terms[1]}) or {terms[1]} or {terms[0]})"
-    return f"({plain} + clamp_min({forgiven} or 0 * {scale}, 0))"
+    none = f"0 * {record_name(spec, 'residual')}"
+    return f"({plain} + clamp_min({forgiven} or {none}, 0))"
 
 
 def _recurred(spec: Baseline, once: int, twice: int) -> str:

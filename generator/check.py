@@ -84,7 +84,7 @@ def _every_alert_is_tested(rendered: Rendered) -> Outcome:
 
 
 def _missing_expectations(spec: Tested) -> str:
-    expected = [e.alerts() for test in spec.tests for e in test.expect]
+    expected = [e.alert for test in spec.tests for e in test.expect]
     lacks = []
     if not any(expected):
         lacks.append("fires")

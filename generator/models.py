@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from .values import (
     Currency,
@@ -19,6 +19,7 @@ from .values import (
     RecordedName,
     Regex,
     Text,
+    as_list,
     wrong,
 )
 
@@ -133,7 +134,8 @@ class Expectation(Part):
     at: DurationValue
     query: Text | None = None
     samples: list[ExpectedSample] | None = None
-    alert: AlertLabels | list[AlertLabels] | None = None
+    alert: Annotated[list[AlertLabels], BeforeValidator(as_list)] | None = None
+    """One alert or a list; an empty one says that none may fire."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Expectation:
@@ -142,10 +144,6 @@ class Expectation(Part):
         if not asks_query and not asks_alert:
             raise wrong("expectation", "either `alert`, or `query` together with `samples`")
         return self
-
-    def alerts(self) -> list[AlertLabels] | None:
-        """The alerts that must fire; empty when none may, None when the test does not ask."""
-        return [self.alert] if isinstance(self.alert, AlertLabels) else self.alert
 
 
 class RuleTest(Part):

@@ -78,7 +78,7 @@ def _test(spec: Tested, test: RuleTest, index: int, texts: _Texts) -> dict[str, 
 def _expectation(
     spec: Tested, expectation: Expectation, index: int, texts: _Texts
 ) -> dict[str, Any]:
-    alerts = expectation.alerts()
+    alerts = expectation.alert
     if alerts is not None:
         query = f'ALERTS{{alertname="{alert_name(spec.name)}",alertstate="firing"}}'
         samples = [

@@ -26,6 +26,13 @@ _EXPECTED = {
     "model_attributes_type": "a mapping",
 }
 
+_BOUNDS = {
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "string_too_short": "text that is not empty",
+    "too_short": "at least {min_length} of them",
+}
+
 
 def validate(model: type[Spec], document: Document, problems: Problems) -> Spec | None:
     """The spec that ``document`` holds, or None when ``problems`` got the reasons."""
@@ -39,7 +46,8 @@ def validate(model: type[Spec], document: Document, problems: Problems) -> Spec 
 
 def _findings(model: type[Spec], error: ValidationError) -> Iterator[tuple[Path, str, str]]:
     for detail in error.errors(include_url=False):
-        path = _without_branches(detail["loc"], model)
+        # pydantic marks what is wrong with a key, not its value, by a last part of its own.
+        path = tuple(part for part in detail["loc"] if part != "[key]")
         yield path, *_explain(detail, model, path)
 
 
@@ -59,20 +67,9 @@ def _explain(detail: ErrorDetails, model: type[Spec], path: Path) -> tuple[str, 
     if kind in _EXPECTED:
         quoted = " (in quotes)" if kind == "string_type" and detail["input"] is not None else ""
         return f"{found} does not fit", _EXPECTED[kind] + quoted
+    if kind in _BOUNDS:
+        return f"{found} does not fit", _BOUNDS[kind].format(**context)
     return f"{found} does not fit", detail["msg"].removeprefix("Input should be ")
-
-
-def _without_branches(location: tuple[int | str, ...], model: type[BaseModel]) -> Path:
-    """The location without the names that pydantic adds for the branches of a union."""
-    return tuple(
-        part
-        for part in location
-        if not (isinstance(part, str) and (part.endswith(("]", ")")) or part in _BRANCHES))
-        or part in _keys(model)
-    )
-
-
-_BRANCHES = frozenset({"AlertLabels"})
 
 
 def _keys(model: type[BaseModel] | None) -> list[str]:

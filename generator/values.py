@@ -120,6 +120,11 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def as_list(value: Any) -> Any:
+    """A single mapping as a list of one; anything else as it is."""
+    return [value] if isinstance(value, dict) else value
+
+
 def parse_name(value: Any) -> str:
     """A name of a spec: lower-case words joined by hyphens."""
     if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", value):

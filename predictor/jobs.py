@@ -107,7 +107,7 @@ class _Devices:
     """
 
     def __init__(self, gpus: GpuEstimates) -> None:
-        self._known = gpus.estimates.keys() | gpus.withheld.keys()
+        self._known = {gpu for gpu in (*gpus.estimates, *gpus.withheld) if gpu.uuid}
         self._by_uuid: defaultdict[tuple[str, str, str], list[Gpu]] = defaultdict(list)
         for gpu in self._known:
             self._by_uuid[gpu.cluster, gpu.source, gpu.uuid].append(gpu)

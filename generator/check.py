@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from .render import Rendered
 
 
-def check(path: Path | None, progress: Callable[[str], None]) -> Iterator[Outcome]:
+def check(
+    path: Path | None, progress: Callable[[str], None], *, builtin: Path | None = None
+) -> Iterator[Outcome]:
     """Check ``path``: a rendered folder, or specs over the built-in ones, or these alone (None).
+
+    ``builtin`` stands for the product's own specs.
 
     Raises :class:`UsageError` when ``path`` is no folder.
     """
@@ -32,7 +36,7 @@ def check(path: Path | None, progress: Callable[[str], None]) -> Iterator[Outcom
         yield from _check_files(path, progress)
         return
     try:
-        rendered = render(path)
+        rendered = render(path, builtin=builtin)
     except SpecError as error:
         yield Outcome("specs", "failed", "\n".join(map(str, error.problems)))
         return

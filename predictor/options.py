@@ -42,7 +42,13 @@ def parse_prometheus(text: str) -> str:
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:
-        raise UsageError(f"--prometheus {text!r} is not a web address: {error}") from error
+        raise UsageError(f"--prometheus is not a web address: {error}") from error
+    if url.userinfo:
+        # Log lines name the address, so a password in it would spread; nor is it repeated here.
+        raise UsageError(
+            "--prometheus: expected an address without user and password; "
+            "give them as --header 'Authorization=Basic …'"
+        )
     if url.scheme not in ("http", "https") or not url.host:
         raise UsageError(
             f"--prometheus {text!r}: expected an address such as http://127.0.0.1:9090"

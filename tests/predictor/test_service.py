@@ -153,6 +153,7 @@ def test_other_paths_say_what_there_is() -> None:
     [
         (("--prometheus", "localhost:9090"), "expected an address such as http://"),
         (("--prometheus", "http://"), "--prometheus"),
+        (("--prometheus", "http://me:secret@host"), "without user and password"),
         (("--prometheus", "http://a:b"), "not a web address"),
         (("--listen", "9420"), "expected host:port"),
         (("--listen", "127.0.0.1:http"), "expected host:port"),

@@ -16,7 +16,7 @@ from .guard import guarded
 from .layout import SLOT
 from .lossreader import LossReader
 from .phases import DATA_WAIT, FORWARD, OPTIMIZER, OTHER
-from .tensors import tensors_with_gradient
+from .tensors import tensors_with_gradient, when_gradient_comes
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -70,9 +70,10 @@ class TrainingHooks:
         self._work = work
         self._losses = LossReader()
         # What the step in progress has taken in so far; a step may take several batches.
-        self._batches = 0
-        self._samples = 0
-        self._tokens = 0
+        self._batches = self._step_samples = self._step_tokens = 0
+        # What completed steps took in, and what the pipeline delivered, since the last report.
+        self._samples = self._tokens = 0
+        self._delivered = self._delivered_samples = 0
         self._begin_backward = guarded(recorder, self._backward_begins)
         self._handles: list[RemovableHandle] = [
             optimizer.register_step_pre_hook(guarded(recorder, self._before_optimizer)),
@@ -109,14 +110,12 @@ class TrainingHooks:
     def batch_arrived(self, batch: Any) -> None:
         """The loader has returned ``batch``."""
         self._recorder.switch(FORWARD)
-        size = batch_size(batch)
+        samples, tokens = batch_size(batch)
         self._batches += 1
-        self._recorder.add(_BATCHES, 1)
-        if size.samples is not None:
-            self._samples += size.samples
-            self._recorder.add(_PIPELINE_SAMPLES, size.samples)
-        if size.tokens is not None:
-            self._tokens += size.tokens
+        self._delivered += 1
+        self._delivered_samples += samples
+        self._step_samples += samples
+        self._step_tokens += tokens
 
     def first_batch_arrived(self, seconds: float) -> None:
         """The first batch of an epoch took ``seconds``, the start of the loader included."""
@@ -126,11 +125,12 @@ class TrainingHooks:
         """The loader is exhausted, or the loop was left."""
         if not self._recorder.starting_up():
             self._recorder.switch(OTHER)
+        self._report()
 
     def record_loss(self, loss: torch.Tensor | float) -> None:
         """The loss of one batch, where no criterion module hands it over."""
         if isinstance(loss, torch.Tensor) and loss.requires_grad:
-            loss.register_hook(self._begin_backward)
+            when_gradient_comes(loss, self._begin_backward)
         self._losses.add(loss)
 
     # -- what torch calls ------------------------------------------------------------------------
@@ -138,13 +138,12 @@ class TrainingHooks:
     def _forward_done(self, _model: Any, _inputs: Any, output: Any) -> None:
         if torch.is_grad_enabled():
             for tensor in tensors_with_gradient(output):
-                tensor.register_hook(self._begin_backward)
+                when_gradient_comes(tensor, self._begin_backward)
 
     def _criterion_done(self, _criterion: Any, _inputs: Any, loss: Any) -> None:
-        for tensor in tensors_with_gradient(loss):
-            tensor.register_hook(self._begin_backward)
-            self._losses.add(tensor)
-            break
+        if isinstance(loss, torch.Tensor) and loss.requires_grad:
+            when_gradient_comes(loss, self._begin_backward)
+            self._losses.add(loss)
 
     def _backward_begins(self, _gradient: torch.Tensor) -> None:
         if self._communication is not None:
@@ -158,14 +157,18 @@ class TrainingHooks:
 
     def _after_optimizer(self, *_arguments: Any) -> None:
         loss = self._losses.end_step(self._batches)
-        if loss is not None:
-            self._recorder.loss(loss)
-        rate = self._optimizer.param_groups[0]["lr"]
-        if isinstance(rate, float) or (
-            isinstance(rate, torch.Tensor) and rate.device.type == "cpu"
-        ):
-            self._recorder.set(_LEARNING_RATE, float(rate))
-        amounts: dict[int, float] = {}
+        self._samples += self._step_samples
+        self._tokens += self._step_tokens
+        self._batches = self._step_samples = self._step_tokens = 0
+        if self._recorder.step(loss):
+            self._report()
+            self._recorder.publish()
+
+    def _report(self) -> None:
+        """Hand over what was counted since the last time, and the learning rate."""
+        amounts: dict[int, float] = {_BATCHES: self._delivered}
+        if self._delivered_samples:
+            amounts[_PIPELINE_SAMPLES] = self._delivered_samples
         if self._samples:
             amounts[_SAMPLES] = self._samples
         if self._tokens:
@@ -173,8 +176,11 @@ class TrainingHooks:
         flops = self._work.flops(self._samples, self._tokens)
         if flops is not None:
             amounts[_FLOPS] = flops
-        self._batches = self._samples = self._tokens = 0
-        self._recorder.step(amounts)
+        self._delivered = self._delivered_samples = self._samples = self._tokens = 0
+        self._recorder.add(amounts)
+        rate = self._optimizer.param_groups[0]["lr"]
+        if not isinstance(rate, torch.Tensor) or rate.is_cpu:
+            self._recorder.set(_LEARNING_RATE, float(rate))
 
 
 def _exposed_communication(

@@ -27,9 +27,9 @@ class LossReader:
             self._on_host += float(loss)
         elif loss.numel() != 1:
             return
-        elif loss.device.type == "cpu":
+        elif loss.is_cpu:  # unlike loss.device, this makes no object
             self._on_host += loss.item()
-        elif loss.device.type == "cuda":
+        elif loss.is_cuda:
             detached = loss.detach().reshape(()).float()
             self._on_device = detached if self._on_device is None else self._on_device + detached
         else:

@@ -95,9 +95,13 @@ class PhaseClock:
         self._counted_as = _REDONE if redone else _AS_IS
 
     def iteration_seconds(self, now: float) -> float:
-        """Time since the start outside checkpoint, evaluation and startup; after a settle."""
-        outside = sum(self.seconds[phase] for phase in _OUTSIDE) - self._outside_before
-        return now - self._start - outside
+        """Time since the start outside checkpoint, evaluation and startup.
+
+        ``now`` is the time of the switch or settle just before.
+        """
+        seconds = self.seconds
+        outside = seconds[CHECKPOINT] + seconds[EVALUATION] + seconds[STARTUP]
+        return now - self._start - (outside - self._outside_before)
 
 
 def process_start() -> float:

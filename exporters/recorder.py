@@ -8,14 +8,14 @@ a hang.
 from __future__ import annotations
 
 import logging
-import math
 import multiprocessing.util
 import os
 import sys
 import threading
-import time
 import weakref
 from bisect import bisect_left
+from math import isfinite, isnan, nan
+from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
 from gpu_actuary.catalogue import BY_NAME
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("gpu_actuary")
 
 FLUSH_SECONDS: Final = 1.0
+"""How often the thread publishes, whatever the training does."""
+STEP_PUBLISH_SECONDS: Final = 0.02
+"""Steps publish at most this often; so much can be missing when the process is killed."""
 
 _FIRST_PHASE: Final = SLOT[f"{STEP_SECONDS}/{PHASES[0]}"]
 # Absent until something really measures them; all other phases are zero when nothing was spent.
@@ -56,8 +59,6 @@ _CHECKPOINT_BYTES: Final = SLOT["actuary_checkpoint_bytes"]
 
 # What stays true when the process ends; other gauges describe the attempt that set them.
 _LASTING_GAUGES: Final = ("actuary_checkpoint_", "actuary_evaluation_", "actuary_quality_")
-
-_NAN: Final = float("nan")
 
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 _startup_is_reported = False
@@ -82,12 +83,12 @@ def _claim_startup() -> float:
     """
     global _startup_is_reported
     if _startup_is_reported:
-        return time.monotonic()
+        return monotonic()
     _startup_is_reported = True
     try:
         return process_start()
     except (OSError, ValueError, IndexError):  # no /proc
-        return time.monotonic()
+        return monotonic()
 
 
 class Recorder:
@@ -104,12 +105,13 @@ class Recorder:
         self._lock = threading.RLock()
         self._trend = LossTrend()
         self._prepare_slots()
-        now = time.monotonic()
+        now = monotonic()
         phases = self._values[_FIRST_PHASE : _FIRST_PHASE + len(PHASES)]
         self._clock = PhaseClock(phases, phase=STARTUP, start=_claim_startup())
         self._iteration_mark = 0.0
+        self._publish_at = 0.0
         highest = self._values[_HIGHEST]
-        self._position = 0.0 if math.isnan(highest) else highest
+        self._position = 0.0 if isnan(highest) else highest
         self._values[_HIGHEST] = self._position
         self._clock.settle(now)
         file.publish()
@@ -128,19 +130,19 @@ class Recorder:
             series = BY_NAME.get(name.partition("/")[0])
             lasting = name.startswith(_LASTING_GAUGES)
             if series is not None and series.type == "gauge" and not lasting:
-                self._values[index] = _NAN
+                self._values[index] = nan
         zero = [f"{STEP_SECONDS}/{p}" for p in PHASES if p not in _PHASES_ABSENT_AT_FIRST]
         zero += [f"{STEP_DURATION}/{bound}" for bound in (*BUCKET_BOUNDS, "sum")]
         zero += ["actuary_steps_total", "actuary_redone_steps_total"]
         for name in zero:
-            if math.isnan(self._values[SLOT[name]]):
+            if isnan(self._values[SLOT[name]]):
                 self._values[SLOT[name]] = 0.0
 
     def measure_communication(self) -> None:
         """From now on exposed communication is known; before, its phase is absent."""
         with self._lock:
             slot = _FIRST_PHASE + COMM_EXPOSED
-            if math.isnan(self._values[slot]):
+            if isnan(self._values[slot]):
                 self._values[slot] = 0.0
 
     # -- time ------------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ class Recorder:
     def switch(self, phase: int) -> None:
         """The training goes over to ``phase``."""
         with self._lock:
-            self._clock.switch(phase, time.monotonic())
+            self._clock.switch(phase, monotonic())
 
     def begin_backward(self) -> None:
         """The backward pass begins."""
@@ -161,23 +163,23 @@ class Recorder:
         """
         with self._lock:
             if self._clock.current in (BACKWARD, COMM_EXPOSED):
-                self._clock.switch(COMM_EXPOSED, time.monotonic(), spent_as=BACKWARD)
+                self._clock.switch(COMM_EXPOSED, monotonic(), spent_as=BACKWARD)
 
     def communication_done(self) -> None:
         """The gradients of all ranks have arrived."""
         with self._lock:
             if self._clock.current == COMM_EXPOSED:
-                self._clock.switch(BACKWARD, time.monotonic())
+                self._clock.switch(BACKWARD, monotonic())
 
     def enter(self, phase: int) -> None:
         """Begin a checkpoint or an evaluation; ended by :meth:`leave`."""
         with self._lock:
-            self._clock.enter(phase, time.monotonic())
+            self._clock.enter(phase, monotonic())
 
     def leave(self) -> None:
         """End what :meth:`enter` began, return to the phase around it, and publish."""
         with self._lock:
-            self._clock.leave(time.monotonic())
+            self._clock.leave(monotonic())
             self._file.publish()
 
     def starting_up(self) -> bool:
@@ -190,21 +192,22 @@ class Recorder:
 
     # -- progress --------------------------------------------------------------------------------
 
-    def step(self, amounts: Mapping[int, float]) -> None:
-        """An optimizer step ended. ``amounts`` are added to the counters with these slots."""
-        now = time.monotonic()
+    def step(self, loss: float | None) -> bool:
+        """An optimizer step ended; returns whether it is time to :meth:`publish`.
+
+        ``loss`` is None when none became known since the last step; one that is not finite is
+        counted and withheld.
+        """
         values = self._values
         with self._lock:
+            now = monotonic()
             self._clock.switch(OTHER, now)
-            self._clock.settle(now)
             total = self._clock.iteration_seconds(now)
             duration = total - self._iteration_mark
             self._iteration_mark = total
             values[_FIRST_BUCKET + bisect_left(STEP_BUCKETS, duration)] += 1.0
             values[_DURATION_SUM] += duration
             values[_STEPS] += 1.0
-            for slot, amount in amounts.items():
-                self._add(slot, amount)
             self._position += 1.0
             if self._position > values[_HIGHEST]:
                 values[_HIGHEST] = self._position
@@ -212,7 +215,14 @@ class Recorder:
                 values[_REDONE] += 1.0
                 if self._position == values[_HIGHEST]:
                     self._clock.count_as_recompute(False, now)
-            self._file.publish()
+            due = now >= self._publish_at
+            if due:
+                self._publish_at = now + STEP_PUBLISH_SECONDS
+            if loss is not None:
+                self._record_loss(loss)
+                if due and isfinite(loss):
+                    self._trend.add(loss, now)
+            return due
 
     def resume(self, step: int) -> None:
         """Training continues after ``step`` optimizer steps, from a checkpoint or a roll-back.
@@ -223,18 +233,16 @@ class Recorder:
             self._position = float(step)
             highest = max(self._values[_HIGHEST], self._position)
             self._values[_HIGHEST] = highest
-            self._clock.count_as_recompute(self._position < highest, time.monotonic())
+            self._clock.count_as_recompute(self._position < highest, monotonic())
             self._trend.reset()
-            self._values[_SLOPE] = _NAN
+            self._values[_SLOPE] = nan
 
-    def loss(self, value: float) -> None:
-        """The training loss of one step; NaN and infinities are counted and withheld."""
-        with self._lock:
-            finite = math.isfinite(value)
-            self._add(_NONFINITE_LOSS, 0.0 if finite else 1.0)
-            self._values[_LOSS] = value if finite else _NAN
-            if finite:
-                self._trend.add(value, time.monotonic())
+    def _record_loss(self, value: float) -> None:
+        values = self._values
+        finite = isfinite(value)
+        values[_LOSS] = value if finite else nan
+        before = values[_NONFINITE_LOSS]
+        values[_NONFINITE_LOSS] = (0.0 if isnan(before) else before) + (not finite)
 
     def evaluated(
         self, scores: Mapping[str, float], loss: float | None, quality: float | None
@@ -253,19 +261,24 @@ class Recorder:
                 self._values[_FIRST_SCORE + names.index(name)] = _finite(value)
             if loss is not None:
                 self._values[_EVALUATION_LOSS] = _finite(loss)
-                if math.isnan(self._values[_INITIAL_LOSS]):
+                if isnan(self._values[_INITIAL_LOSS]):
                     self._values[_INITIAL_LOSS] = _finite(loss)
             if quality is not None:
                 self._values[_QUALITY] = _finite(quality)
-            self._values[_EVALUATION_TIME] = time.time()
+            self._values[_EVALUATION_TIME] = time()
             self._file.publish()
         return left_out
 
     def checkpointed(self, size_bytes: int | None) -> None:
         """A checkpoint became durable; its size is absent when it is not known."""
         with self._lock:
-            self._values[_CHECKPOINT_TIME] = time.time()
-            self._values[_CHECKPOINT_BYTES] = _NAN if size_bytes is None else float(size_bytes)
+            self._values[_CHECKPOINT_TIME] = time()
+            self._values[_CHECKPOINT_BYTES] = nan if size_bytes is None else float(size_bytes)
+            self._file.publish()
+
+    def publish(self) -> None:
+        """Make everything visible now."""
+        with self._lock:
             self._file.publish()
 
     def set(self, slot: int, value: float) -> None:
@@ -273,14 +286,13 @@ class Recorder:
         with self._lock:
             self._values[slot] = _finite(value)
 
-    def add(self, slot: int, amount: float) -> None:
-        """Add to a counter."""
+    def add(self, amounts: Mapping[int, float]) -> None:
+        """Add to the counters with these slots; a counter exists from its first addition on."""
+        values = self._values
         with self._lock:
-            self._add(slot, amount)
-
-    def _add(self, slot: int, amount: float) -> None:
-        before = self._values[slot]
-        self._values[slot] = amount if before != before else before + amount  # NaN: absent
+            for slot, amount in amounts.items():
+                before = values[slot]
+                values[slot] = amount if isnan(before) else before + amount
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -302,10 +314,10 @@ class Recorder:
                 return
 
     def _flush(self) -> None:
-        now = time.monotonic()
+        now = monotonic()
         self._clock.settle(now)
         slope = self._trend.slope_per_hour(now)
-        self._values[_SLOPE] = _NAN if slope is None else slope
+        self._values[_SLOPE] = nan if slope is None else slope
         self._file.publish()
 
     def close(self, *, clean: bool) -> None:
@@ -315,7 +327,7 @@ class Recorder:
                 return
             self.active = False
             self._stopped.set()
-            self._clock.settle(time.monotonic())
+            self._clock.settle(monotonic())
             self._file.close(clean=clean)
         _recorders.discard(self)
 
@@ -346,4 +358,4 @@ def _ends_by_error() -> bool:
 
 
 def _finite(value: float) -> float:
-    return value if math.isfinite(value) else _NAN
+    return value if isfinite(value) else nan

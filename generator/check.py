@@ -12,7 +12,7 @@ from .models import Alert, Baseline
 from .output import is_ours, write_files
 from .problems import Problem, SpecError, format_path
 from .render import render
-from .tools import Outcome, check_alertmanager, check_rules, test_rules
+from .tools import Outcome, check_alertmanager, check_rules, run_tests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def _is_rendered(folder: Path) -> bool:
 def _check_files(folder: Path, progress: Callable[[str], None]) -> Iterator[Outcome]:
     rules = sorted(folder.glob("rules/*.yaml"))
     yield check_rules(rules)
-    yield test_rules(sorted(folder.glob("tests/*.yaml")), progress)
+    yield run_tests(sorted(folder.glob("tests/*.yaml")), progress)
     alertmanager = folder / "alertmanager.yaml"
     if alertmanager.is_file():
         yield from check_alertmanager(alertmanager, rules)

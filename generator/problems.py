@@ -58,9 +58,11 @@ class Problems:
     found: list[Problem] = field(default_factory=list)
 
     def add(self, location: Location, path: Path | str, message: str, expected: str = "") -> None:
-        """Note one problem; newlines in texts are folded so that it stays on one line."""
+        """Note one problem, as one line."""
         where = path if isinstance(path, str) else format_path(path)
-        self.found.append(Problem(location, where, _one_line(message), _one_line(expected)))
+        self.found.append(
+            Problem(location, _one_line(where), _one_line(message), _one_line(expected))
+        )
 
     def raise_if_any(self) -> None:
         """Raise :class:`SpecError` with everything found so far."""
@@ -92,4 +94,6 @@ def excerpt(text: object, limit: int = 80) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """``text`` on one line, without characters that would steer a terminal."""
+    folded = " ".join(text.split())
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in folded)

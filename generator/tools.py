@@ -46,7 +46,7 @@ def check_rules(files: Sequence[Path]) -> Outcome:
     return _run("promtool", "check", "rules", files=files)
 
 
-def test_rules(files: Sequence[Path], progress: Callable[[str], None]) -> Outcome:
+def run_tests(files: Sequence[Path], progress: Callable[[str], None]) -> Outcome:
     """``promtool test rules`` over ``files``, as many at a time as there are cores."""
     name = "promtool test rules"
     if not files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -99,7 +100,9 @@ def parse_regex(value: Any) -> str:
     try:
         # Python checks that it is whole by itself: `a)|(b` would break out of the anchors that
         # Prometheus puts around it. The PromQL parser checks the dialect.
-        re.compile(value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of Python's own dialect
+            re.compile(value)
         promql_parser.parse(f"x{{a=~{quote(value)}}}")
     except (re.error, ValueError, RecursionError, OverflowError) as error:
         raise wrong(value, f"a regular expression ({error})") from None

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .values import Duration
+from .values import Duration, number
 
 if TYPE_CHECKING:
     from .models import Baseline
@@ -100,8 +100,8 @@ def recordings(spec: Baseline) -> list[BaselineRule]:
 
 def _input(spec: Baseline) -> str:
     """The mean of the last minutes; NaN, infinities and values out of range are no data."""
-    low = "-Inf" if spec.range.min is None else f"{spec.range.min!r}"
-    high = "Inf" if spec.range.max is None else f"{spec.range.max!r}"
+    low = "-Inf" if spec.range.min is None else number(spec.range.min)
+    high = "Inf" if spec.range.max is None else number(spec.range.max)
     above = ">" if spec.range.min is None else ">="
     below = "<" if spec.range.max is None else "<="
     mean = f"avg by ({', '.join(spec.by)}) (avg_over_time({spec.series}[{_MEAN_WINDOW}]))"
@@ -127,7 +127,7 @@ def _anomalous(spec: Baseline) -> str:
     residual = record_name(spec, "residual")
     held = f"({_last(spec, 'anomalous_seconds', _HELD_MEMORY)} or 0 * {residual})"
     return (
-        f"{held} + {UPDATE.seconds:g}\n"
+        f"{held} + {number(UPDATE.seconds)}\n"
         f"and {_signed(spec, residual)} > {_sensitivity(spec)}\n"
         f"and {_learnt(spec)}"
     )
@@ -137,7 +137,7 @@ def _mean(spec: Baseline) -> str:
     residual, held = record_name(spec, "residual"), record_name(spec, "anomalous_seconds")
     influence = f"{_GAIN} * sin(2 * atan({residual} / {_REDESCEND}))"
     return (
-        f"{_input(spec)} and {held} >= {spec.accept_after.seconds:g}\n"
+        f"{_input(spec)} and {held} >= {number(spec.accept_after.seconds)}\n"
         f"or {_last(spec, 'mean')} and {held}\n"
         f"or {_last(spec, 'mean')} + {_last(spec, 'scale')} * {influence}\n"
         f"or {_input(spec)}"
@@ -147,19 +147,19 @@ def _mean(spec: Baseline) -> str:
 def _scale(spec: Baseline) -> str:
     size, held = f"abs({record_name(spec, 'residual')})", record_name(spec, "anomalous_seconds")
     influence = (
-        f"((clamp_max({size}, {spec.deviation.sensitivity!r}) and {_learnt(spec)})"
+        f"((clamp_max({size}, {number(spec.deviation.sensitivity)}) and {_learnt(spec)})"
         f" or clamp_max({size}, {_EARLY_INFLUENCE}))"
     )
     observations = record_name(spec, "observations")
     learnt = f"{_last(spec, 'scale')} * (1 + ({influence} - 1) / {observations})"
     share = max(_SCALE_FLOOR, spec.deviation.relative / spec.deviation.sensitivity)
-    floor = f"{share!r} * abs({record_name(spec, 'mean')})"
+    floor = f"{number(share)} * abs({record_name(spec, 'mean')})"
     smallest = max(_SMALLEST_SCALE, spec.deviation.absolute / spec.deviation.sensitivity)
     return (
         "clamp_min(\n"
         f"  (({_last(spec, 'scale')} and {held}) or {learnt}) > {floor}\n"
         f"  or {floor},\n"
-        f"  {smallest!r}\n"
+        f"  {number(smallest)}\n"
         ")"
     )
 
@@ -180,12 +180,12 @@ def _signed(spec: Baseline, deviation: str) -> str:
 def _learnt(spec: Baseline) -> str:
     """Holds once the warm-up is over."""
     updates = spec.warm_up.seconds / UPDATE.seconds
-    return f"{record_name(spec, 'observations')} >= {updates:g}"
+    return f"{record_name(spec, 'observations')} >= {number(updates)}"
 
 
 def _sensitivity(spec: Baseline) -> str:
     """The sensitivity, with what recurred in the last two seasons on top."""
-    plain = f"{spec.deviation.sensitivity!r}"
+    plain = f"{number(spec.deviation.sensitivity)}"
     terms = [_recurred(spec, *_SEASONS[season]) for season in spec.seasonality]
     if not terms:
         return plain

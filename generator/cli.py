@@ -121,7 +121,8 @@ def apply(
         float, typer.Option(help="Seconds to wait for the first evaluation.", min=0)
     ] = 60.0,
     keep_unhealthy: Annotated[
-        bool, typer.Option(help="Keep the rules although some cannot be evaluated.")
+        bool,
+        typer.Option("--keep-unhealthy", help="Keep the rules although some cannot be evaluated."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from gpu_actuary.errors import UsageError
 
 from .problems import format_path, nearest
-from .rules import alert_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +52,6 @@ def explain(rendered: Rendered, name: str) -> list[Explanation]:
     ]
     if not found:
         known = {e.spec.name for e in rendered.specs.loaded} | {rule.name for rule in rules}
-        known |= {alert_name(e.spec.name) for e in rendered.specs.loaded}
         raise UsageError(
             f"no spec, record or alert is called {name!r}{nearest(name, sorted(known))}"
         )

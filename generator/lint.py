@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .denominators import unguarded
+from .models import Baseline
 from .promql import COMPARISONS, EXPERIMENTAL_AGGREGATIONS, SET_FILTERS
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ def lint(rules: Sequence[Rule], ledger: Ledger, problems: Problems) -> None:
             *_functions(rule),
             *_rates(rule, ledger),
             *_stale_reads(rule, intervals),
+            *_divisions(rule),
             *(_alert(rule) if rule.alert else ()),
         ]
         for message, expected in findings:
@@ -71,6 +74,13 @@ def _stale_reads(rule: Rule, intervals: dict[str, float]) -> Iterator[Finding]:
                 f" it goes stale after {LOOKBACK_SECONDS:g} s",
                 f"last_over_time({selector.name}[…])",
             )
+
+
+def _divisions(rule: Rule) -> Iterator[Finding]:
+    if isinstance(rule.source.spec, Baseline):
+        return  # its scale has a floor
+    for denominator in unguarded(rule.expression.tree):
+        yield f"divides by {denominator}, which may be 0", "a guard: (… > 0)"
 
 
 def _alert(rule: Rule) -> Iterator[Finding]:

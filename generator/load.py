@@ -11,6 +11,7 @@ from gpu_actuary.errors import UsageError
 
 from .documents import Document, read_documents
 from .models import KINDS, VERSION, Economics, Inventory, Ledger, Route, Spec
+from .output import is_ours
 from .problems import Location, Problems, nearest
 from .validation import validate
 
@@ -123,9 +124,9 @@ def _identified(folder: FilePath, problems: Problems) -> _Identified:
 
 def _spec_files(folder: FilePath) -> list[FilePath]:
     files = (f for pattern in ("*.yaml", "*.yml") for f in folder.rglob(pattern) if f.is_file())
-    return sorted(
-        f for f in files if not any(p.startswith(".") for p in f.relative_to(folder).parts)
-    )
+    visible = (f for f in files if not any(p[0] == "." for p in f.relative_to(folder).parts))
+    # A person may render into a folder inside that of the specs.
+    return sorted(f for f in visible if not is_ours(f))
 
 
 def _identify(document: Document, problems: Problems) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from .values import (
     Currency,
@@ -14,6 +14,7 @@ from .values import (
     Name,
     NonNegative,
     Number,
+    PositiveDuration,
     Quantity,
     Ratio,
     RecordedName,
@@ -93,7 +94,7 @@ class Inventory(Spec):
     settings: ClassVar[bool] = True
     kind: Literal["Inventory"]
     name: Literal["default"]
-    memory: DurationValue
+    memory: PositiveDuration
 
 
 class Ledger(Spec):
@@ -102,11 +103,11 @@ class Ledger(Spec):
     settings: ClassVar[bool] = True
     kind: Literal["Ledger"]
     name: Literal["default"]
-    evaluation_interval: DurationValue
-    window: DurationValue
+    evaluation_interval: PositiveDuration
+    window: PositiveDuration
     busy_above: Ratio
     allocation_grace: DurationValue
-    scrape_interval: DurationValue = Duration("30s", 30.0)
+    scrape_interval: PositiveDuration = Duration("30s", 30.0)
     """The slowest scrape or collection interval; no range of a rate is shorter than two."""
 
 
@@ -150,8 +151,8 @@ class RuleTest(Part):
     """A rule unit test; ``interval`` is the distance of the input's samples."""
 
     name: Text
-    interval: DurationValue = Duration("30s", 30.0)
-    evaluation_interval: DurationValue | None = None
+    interval: PositiveDuration = Duration("30s", 30.0)
+    evaluation_interval: PositiveDuration | None = None
     """How often the rules are evaluated; ``interval`` when None. promtool knows one for all."""
     input: list[InputSeries]
     expect: Annotated[list[Expectation], Field(min_length=1)]
@@ -179,8 +180,15 @@ class Recording(Tested):
     """Recording rules that belong together."""
 
     kind: Literal["Recording"]
-    interval: DurationValue | None = None
+    interval: PositiveDuration | None = None
     rules: Annotated[list[RecordedSeries], Field(min_length=1)]
+
+    @field_validator("tests")
+    @classmethod
+    def _expect_no_alerts(cls, tests: list[RuleTest]) -> list[RuleTest]:
+        if any(e.alert is not None for test in tests for e in test.expect):
+            raise wrong("`alert` in a Recording's test", "`query` and `samples`")
+        return tests
 
 
 class Alerting(Tested):
@@ -193,12 +201,17 @@ class Alerting(Tested):
     description: Text
     runbook: Name
 
+    @property
+    def alert_name(self) -> str:
+        """``gpu-vanished`` as ``GpuVanished``."""
+        return "".join(word.capitalize() for word in self.name.split("-"))
+
 
 class Alert(Alerting):
     """An alert with its expression."""
 
     kind: Literal["Alert"]
-    interval: DurationValue | None = None
+    interval: PositiveDuration | None = None
     expr: Text
     for_: Annotated[DurationValue, Field(alias="for")] = Duration("0s", 0.0)
     keep_firing_for: DurationValue | None = None
@@ -241,6 +254,11 @@ class Baseline(Alerting):
     for_: Annotated[DurationValue, Field(alias="for")] = Duration("5m", 300.0)
     keep_firing_for: DurationValue | None = Duration("10m", 600.0)
 
+    @property
+    def alert_name(self) -> str:
+        """``step-time`` as ``StepTimeAnomaly``: the name says what is watched, not what happened."""
+        return f"{super().alert_name}Anomaly"
+
 
 class Receiver(Part):
     """Where notifications go; without an address they stay in Alertmanager's own page."""
@@ -266,9 +284,9 @@ class TeamRoute(Part):
 class RepeatIntervals(Part):
     """After how long an alert that still fires is notified again."""
 
-    page: DurationValue = Duration("1h", 3600.0)
-    ticket: DurationValue = Duration("12h", 43200.0)
-    info: DurationValue = Duration("1d", 86400.0)
+    page: PositiveDuration = Duration("1h", 3600.0)
+    ticket: PositiveDuration = Duration("12h", 43200.0)
+    info: PositiveDuration = Duration("1d", 86400.0)
 
 
 class Inhibition(Part):
@@ -288,7 +306,7 @@ class Route(Spec):
     """The address under which the runbooks stand."""
     group_by: Annotated[list[LabelName], Field(min_length=1)]
     group_wait: DurationValue = Duration("30s", 30.0)
-    group_interval: DurationValue = Duration("5m", 300.0)
+    group_interval: PositiveDuration = Duration("5m", 300.0)
     repeat: RepeatIntervals = RepeatIntervals()
     receivers: Annotated[dict[Name, Receiver], Field(min_length=1)]
     default_receiver: Name

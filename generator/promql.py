@@ -80,7 +80,7 @@ class Expression:
         """Each rate-like call over a plain range, with what it reads."""
         for node in self.nodes:
             if isinstance(node, parser.Call) and node.func.name in RATES:
-                argument = _unwrap(node.args[0])
+                argument = unwrap(node.args[0])
                 if isinstance(argument, parser.MatrixSelector):
                     yield node.func.name, next(_selectors(argument))
 
@@ -88,7 +88,7 @@ class Expression:
         """Rate-like functions that are applied to a sum: resets of a part look like decreases."""
         for node in self.nodes:
             if isinstance(node, parser.Call) and node.func.name in RATES - {"delta", "deriv"}:
-                argument = _unwrap(node.args[0])
+                argument = unwrap(node.args[0])
                 inner = _walk(argument) if isinstance(argument, parser.SubqueryExpr) else ()
                 if any(isinstance(n, parser.AggregateExpr) for n in inner):
                     yield node.func.name
@@ -103,13 +103,15 @@ def parse(text: str) -> Expression:
         raise PromqlError(str(error).strip() or "cannot be parsed") from error
 
 
-def _unwrap(node: Any) -> Any:
+def unwrap(node: Any) -> Any:
+    """``node`` without the parentheses around it."""
     while isinstance(node, parser.ParenExpr):
         node = node.expr
     return node
 
 
-def _children(node: Any) -> tuple[Any, ...]:
+def children(node: Any) -> tuple[Any, ...]:
+    """The expressions directly inside ``node``."""
     if isinstance(node, parser.BinaryExpr):
         return (node.lhs, node.rhs)
     if isinstance(node, parser.Call):
@@ -123,7 +125,7 @@ def _children(node: Any) -> tuple[Any, ...]:
 
 def _walk(node: Any) -> Iterator[Any]:
     yield node
-    for child in _children(node):
+    for child in children(node):
         yield from _walk(child)
 
 
@@ -136,7 +138,7 @@ def _selectors(node: Any) -> Iterator[Selector]:
         # A subquery reads instant values, but over a range: one that is late is still seen.
         yield _selector(node.expr, node.range.total_seconds() if node.range else 0.0)
     else:
-        for child in _children(node):
+        for child in children(node):
             yield from _selectors(child)
 
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from .models import Alert, Baseline, Inhibition, Receiver, Route
 from .problems import nearest
-from .rules import alert_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from .load import Loaded, SpecSet
     from .models import TeamRoute
@@ -26,7 +25,7 @@ def alertmanager_document(specs: SpecSet, stages: Collection[str]) -> dict[str, 
     to the default receiver.
     """
     route, _ = next(specs.of(Route))
-    alerts = {spec.name for spec, _ in _alerting(specs) if spec.stage in stages}
+    alerts = {spec.name: spec.alert_name for spec, _ in _alerting(specs) if spec.stage in stages}
     inhibitions = (_inhibition(rule, alerts) for rule in route.inhibit)
     return {
         "route": {
@@ -129,10 +128,10 @@ def _by_severity(route: Route, receivers: dict[str, str]) -> list[dict[str, Any]
     ]
 
 
-def _inhibition(rule: Inhibition, alerts: Collection[str]) -> dict[str, Any] | None:
+def _inhibition(rule: Inhibition, alerts: Mapping[str, str]) -> dict[str, Any] | None:
     """The rule for the alerts that exist, None when none is left on a side."""
-    source = [alert_name(name) for name in rule.source if name in alerts]
-    target = [alert_name(name) for name in rule.target if name in alerts]
+    source = [alerts[name] for name in rule.source if name in alerts]
+    target = [alerts[name] for name in rule.target if name in alerts]
     if not source or not target:
         return None
     # Labels that are absent on both sides count as equal (Alertmanager 507): without these

@@ -52,11 +52,6 @@ def build(specs: SpecSet, substitution: Substitution, problems: Problems) -> lis
     return rules
 
 
-def alert_name(name: str) -> str:
-    """``gpu-vanished`` as ``GpuVanished``."""
-    return "".join(word.capitalize() for word in name.split("-"))
-
-
 class _RefusedError(Exception):
     """A value could not be filled in; its problem is noted already."""
 
@@ -131,7 +126,7 @@ class _Builder:
         self, spec: Alert | Baseline, expression: Expression, *, interval: Duration, path: Path
     ) -> Rule:
         return Rule(
-            name=alert_name(spec.name),
+            name=spec.alert_name,
             alert=True,
             expression=expression,
             interval=interval,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .models import Alerting, Tested
-from .rules import alert_name
 from .substitution import SubstitutionError
 from .values import quote
 
@@ -78,11 +77,11 @@ def _test(spec: Tested, test: RuleTest, index: int, texts: _Texts) -> dict[str, 
 def _expectation(
     spec: Tested, expectation: Expectation, index: int, texts: _Texts
 ) -> dict[str, Any]:
-    alerts = expectation.alert
-    if alerts is not None:
-        query = f'ALERTS{{alertname="{alert_name(spec.name)}",alertstate="firing"}}'
+    if isinstance(spec, Alerting) and expectation.alert is not None:
+        query = f'ALERTS{{alertname="{spec.alert_name}",alertstate="firing"}}'
         samples = [
-            {"labels": _alert_series(spec, alert, index, texts), "value": 1} for alert in alerts
+            {"labels": _alert_series(spec, alert, index, texts), "value": 1}
+            for alert in expectation.alert
         ]
     else:
         query = texts.fill(expectation.query or "", index)
@@ -93,11 +92,15 @@ def _expectation(
     return {"expr": query, "eval_time": str(expectation.at), "exp_samples": samples}
 
 
-def _alert_series(spec: Tested, alert: AlertLabels, index: int, texts: _Texts) -> str:
-    labels = {"alertname": alert_name(spec.name), "alertstate": "firing"}
-    if isinstance(spec, Alerting):
-        labels |= {**spec.labels, "severity": spec.severity, "team": spec.team}
-    labels |= alert.labels
+def _alert_series(spec: Alerting, alert: AlertLabels, index: int, texts: _Texts) -> str:
+    labels = {
+        **spec.labels,
+        "alertname": spec.alert_name,
+        "alertstate": "firing",
+        "severity": spec.severity,
+        "team": spec.team,
+        **alert.labels,
+    }
     pairs = ",".join(
         f"{name}={quote(texts.fill(value, index))}" for name, value in sorted(labels.items())
     )

@@ -29,7 +29,7 @@ from gpu_actuary.catalogue.vocabulary import (
     UNREPORTED_STATES,
 )
 
-from .values import Duration, parse_duration, quote
+from .values import Duration, number, parse_duration, quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,7 +174,7 @@ def _finalize_text(value: Any) -> Any:
 def _number(value: float) -> str:
     if not math.isfinite(value):
         raise SecurityError(f"{value} is not a number that PromQL can hold")
-    return repr(value)
+    return number(float(value))
 
 
 def _quote(value: Any) -> str:

@@ -56,6 +56,14 @@ def parse_duration(value: Any) -> Duration:
     return Duration(value, seconds + (int(milliseconds) / 1000 if milliseconds else 0))
 
 
+def parse_positive_duration(value: Any) -> Duration:
+    """As :func:`parse_duration`, and longer than nothing."""
+    duration = parse_duration(value)
+    if not duration.seconds:
+        raise wrong(value, "a duration above 0, such as 30s")
+    return duration
+
+
 def parse_ratio(value: Any) -> float:
     """``5%`` or ``0.05`` as 0.05; raises a validation error outside 0..1."""
     ratio = _percentage(value) if isinstance(value, str) else _number(value)
@@ -107,6 +115,11 @@ def parse_regex(value: Any) -> str:
     except (re.error, ValueError, RecursionError, OverflowError) as error:
         raise wrong(value, f"a regular expression ({error})") from None
     return value
+
+
+def number(value: float) -> str:
+    """``value`` as PromQL and people write it: whole numbers without a fraction."""
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def quote(text: str) -> str:
@@ -162,6 +175,7 @@ def parse_currency(value: Any) -> str:
     return value
 
 
+PositiveDuration = Annotated[Duration, PlainValidator(parse_positive_duration)]
 DurationValue = Annotated[Duration, PlainValidator(parse_duration)]
 Ratio = Annotated[float, PlainValidator(parse_ratio)]
 Quantity = Annotated[float, PlainValidator(parse_quantity)]

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         ("limitk(1, up)", "limitk is experimental in Prometheus; expected a stable aggregation"),
         ("holt_winters(up[5m], 0.1, 0.1)", "PromQL: unknown function with name 'holt_winters'"),
         ("up +", "PromQL: "),
+        ("sum(up) / sum(up)", "divides by sum(up), which may be 0; expected a guard: (… > 0)"),
+        ("(1 - up / (up - 1)) > bool 0", "divides by (up - 1), which may be 0"),
         (
             "'{job=\"x\"}'",
             "a selector without a name reads every series; expected a name",
@@ -73,6 +75,23 @@ def test_an_alert_that_filters_is_accepted(tmp_path: Path, expr: str) -> None:
     sick = recording("sick", "gpu:sick:bool", "up == 0")
     folder = builtin(tmp_path, sick=sick, x=alert("x", expr))
     assert [rule.name for rule in render(builtin=folder).rules()] == ["gpu:sick:bool", "X"]
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "up / (up > 0)",
+        "up / 24",
+        "(up / up) >= 0 <= 1",
+        "up / clamp_min(up, 1)",
+        "up / count(up)",
+        "up / ((up > 0) * (up != 0) / 2)",
+        "up / ((up > 0) or (up != 3))",
+    ],
+)
+def test_a_division_that_cannot_be_nan_is_accepted(tmp_path: Path, expr: str) -> None:
+    folder = builtin(tmp_path, x=recording("x", "cluster:x:y", expr))
+    assert len(render(builtin=folder).rules()) == 1
 
 
 def test_a_value_in_a_label_makes_every_evaluation_a_new_alert(tmp_path: Path) -> None:

@@ -76,20 +76,21 @@ class Sensors:
         self._degrees = 2.0 * signed(*key, "degrees")
         self._single_bit_before = int(40 * uniform(*key, "single-bit"))
 
-    def joules(self, now: int) -> float:
+    def _joules(self, now: int, work: Activity) -> float:
         """Energy since the driver was loaded; power is its exact rate."""
         seconds = now / MICRO
         swing = _RIPPLE_WATTS * (1.0 - math.cos(self._ripple * seconds)) / self._ripple
-        above_idle = (self._full_watts - self._idle_watts) * self._work(now).power
+        above_idle = (self._full_watts - self._idle_watts) * work.power
         return self._joules_before + self._idle_watts * seconds + swing + above_idle
-
-    def _mean_watts(self, now: int, window: int) -> float:
-        return (self.joules(now) - self.joules(now - window)) * MICRO / window
 
     def read(self, now: int) -> Reading:
         """All sensors ``now`` microseconds after the start of the simulation."""
-        share = self._work(now).plus(self._work(now - _SAMPLING), -1.0).times(MICRO / _SAMPLING)
-        warmth = 0.045 * self._mean_watts(now, _THERMAL) + self._degrees
+        work, work_before = self._work(now), self._work(now - _SAMPLING)
+        joules = self._joules(now, work)
+        lately = joules - self._joules(now - _SAMPLING, work_before)
+        warming = joules - self._joules(now - _THERMAL, self._work(now - _THERMAL))
+        share = work.plus(work_before, -1.0).times(MICRO / _SAMPLING)
+        warmth = 0.045 * warming * MICRO / _THERMAL + self._degrees
         busy = share.engine > 0.01
         past = [i for i in self._incidents if microseconds(i.at_seconds) <= now]
         single_bit = int(self._gpu.single_bit_errors_per_hour * now / (3600 * MICRO))
@@ -97,8 +98,8 @@ class Sensors:
         rows = sum(incident.rows_to_remap for incident in past)
         return Reading(
             share=share,
-            watts=self._mean_watts(now, _SAMPLING),
-            joules=self.joules(now),
+            watts=lately * MICRO / _SAMPLING,
+            joules=joules,
             temperature=round(26 + warmth),
             memory_temperature=round(32 + 1.1 * warmth),
             sm_clock=1_980_000_000 if busy else 345_000_000,

@@ -24,7 +24,7 @@ _TYPE = re.compile(r"# TYPE (\w+) ")
 _KEY = re.compile(r'(\w+)="')
 
 
-def simulation(seed: int = 1, **options: float) -> Simulation:
+def simulation(seed: int = 1, **options: float | None) -> Simulation:
     """The sample fleet, started at a fixed time."""
     return Simulation(sample_fleet(), seed=seed, started=STARTED, **options)
 

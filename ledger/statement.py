@@ -234,6 +234,7 @@ def _read_jobs(ledger: Ledger) -> tuple[Job, ...]:
 
     iteration = over_period("job:iteration_time:rate")
     exposed = over_period("job:comm_exposed_time:rate")
+    measured = over_period("job:comm_iteration_time:rate")
     data_wait = over_period("job:data_wait_time:rate")
     flops, peak = over_period("job:model_flops:rate"), over_period("job:peak_flops:sum")
     loss, quality = latest("job:loss:avg"), latest("job:quality:ratio")
@@ -245,7 +246,7 @@ def _read_jobs(ledger: Ledger) -> tuple[Job, ...]:
             gpu_hours_by_state=hours[job],
             cost=cost.get(job, {}),
             communication_efficiency=_ratio(
-                communication_efficiency, exposed.get(job), iteration.get(job)
+                communication_efficiency, exposed.get(job), measured.get(job)
             ),
             data_wait=_ratio(_share, data_wait.get(job), iteration.get(job)),
             loss=loss.get(job),

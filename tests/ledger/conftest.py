@@ -122,6 +122,8 @@ def _jobs(history: History) -> None:
     for times, iteration, exposed, wait in ((first_half, 8, 4, 2), (second_half, 24, 0, 2)):
         history.add("job:iteration_time:rate", full, times, iteration)
         history.add("job:comm_exposed_time:rate", full, times, exposed)
+        # A rank measures no communication: it is in the iteration time only.
+        history.add("job:comm_iteration_time:rate", full, times, iteration / 2)
         history.add("job:data_wait_time:rate", full, times, wait)
         history.add("job:model_flops:rate", full, times, iteration * 100)
         history.add("job:peak_flops:sum", full, times, 4000)

@@ -86,7 +86,7 @@ def test_jobs_are_listed_with_a_dash_for_what_is_unknown(
     _, out, _ = actuary("--prometheus", server.url, *ONE_HOUR, "--cluster", "jobs")
     table = rows(out.partition("Jobs")[2])
     assert table["full"] == [
-        *("4.0000", "8.00", "data_wait 18.8 %", "0.875", "12.5 %"),
+        *("4.0000", "8.00", "data_wait 18.8 %", "0.750", "12.5 %"),
         *("0.04167", "0.740", "0.240", "40.0 %", "16"),
     ]
     assert table["bare"] == ["1.0000", *["–"] * 9]

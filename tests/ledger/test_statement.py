@@ -124,7 +124,7 @@ def test_jobs_have_ratios_of_sums_and_nothing_instead_of_zero(server: Prometheus
     assert full.gpu_hours == pytest.approx(4)
     assert full.largest_waste == ("data_wait", pytest.approx(0.1875))
     assert full.cost == {"USD": pytest.approx(8)}
-    assert full.communication_efficiency == pytest.approx(1 - 4 / 32)
+    assert full.communication_efficiency == pytest.approx(1 - 4 / 16)
     assert full.data_wait == pytest.approx(4 / 32)
     assert full.mfu == pytest.approx((800 + 2400) / 8000)
     assert full.roi == pytest.approx(16)

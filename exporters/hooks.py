@@ -42,8 +42,8 @@ class ModelWork:
     flops_per_token: float | None
 
     def flops(self, samples: float, tokens: float) -> float | None:
-        """The operations for so many samples and tokens."""
-        if self.flops_per_sample is not None:
+        """The operations for so many samples and tokens; None where the number is not known."""
+        if self.flops_per_sample is not None and samples:
             return self.flops_per_sample * samples
         if self.flops_per_token is not None and tokens:
             return self.flops_per_token * tokens
@@ -125,7 +125,8 @@ class TrainingHooks:
         """The loader is exhausted, or the loop was left."""
         if not self._recorder.starting_up():
             self._recorder.switch(OTHER)
-        self._report()
+        self.report()
+        self._recorder.publish()
 
     def record_loss(self, loss: torch.Tensor | float) -> None:
         """The loss of one batch, where no criterion module hands it over."""
@@ -133,40 +134,11 @@ class TrainingHooks:
             when_gradient_comes(loss, self._begin_backward)
         self._losses.add(loss)
 
-    # -- what torch calls ------------------------------------------------------------------------
-
-    def _forward_done(self, _model: Any, _inputs: Any, output: Any) -> None:
-        if torch.is_grad_enabled():
-            for tensor in tensors_with_gradient(output):
-                when_gradient_comes(tensor, self._begin_backward)
-
-    def _criterion_done(self, _criterion: Any, _inputs: Any, loss: Any) -> None:
-        if isinstance(loss, torch.Tensor) and loss.requires_grad:
-            when_gradient_comes(loss, self._begin_backward)
-            self._losses.add(loss)
-
-    def _backward_begins(self, _gradient: torch.Tensor) -> None:
-        if self._communication is not None:
-            self._communication.begin_pass()
-        self._recorder.begin_backward()
-
-    def _before_optimizer(self, *_arguments: Any) -> None:
-        self._recorder.switch(OPTIMIZER)
-        if self._communication is not None:
-            self._communication.end_step()
-
-    def _after_optimizer(self, *_arguments: Any) -> None:
-        loss = self._losses.end_step(self._batches)
-        self._samples += self._step_samples
-        self._tokens += self._step_tokens
-        self._batches = self._step_samples = self._step_tokens = 0
-        if self._recorder.step(loss):
-            self._report()
-            self._recorder.publish()
-
-    def _report(self) -> None:
+    def report(self) -> None:
         """Hand over what was counted since the last time, and the learning rate."""
-        amounts: dict[int, float] = {_BATCHES: self._delivered}
+        amounts: dict[int, float] = {}
+        if self._delivered:
+            amounts[_BATCHES] = self._delivered
         if self._delivered_samples:
             amounts[_PIPELINE_SAMPLES] = self._delivered_samples
         if self._samples:
@@ -181,6 +153,38 @@ class TrainingHooks:
         rate = self._optimizer.param_groups[0]["lr"]
         if not isinstance(rate, torch.Tensor) or rate.is_cpu:
             self._recorder.set(_LEARNING_RATE, float(rate))
+
+    # -- what torch calls ------------------------------------------------------------------------
+
+    def _forward_done(self, _model: Any, _inputs: Any, output: Any) -> None:
+        if torch.is_grad_enabled():
+            for tensor in tensors_with_gradient(output):
+                when_gradient_comes(tensor, self._begin_backward)
+
+    def _criterion_done(self, _criterion: Any, _inputs: Any, loss: Any) -> None:
+        if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
+            return
+        if not self._recorder.inside_context():  # an evaluation may forget torch.no_grad()
+            when_gradient_comes(loss, self._begin_backward)
+            self._losses.add(loss)
+
+    def _backward_begins(self, _gradient: torch.Tensor) -> None:
+        if self._recorder.begin_backward() and self._communication is not None:
+            self._communication.begin_pass()
+
+    def _before_optimizer(self, *_arguments: Any) -> None:
+        self._recorder.switch(OPTIMIZER)
+        if self._communication is not None:
+            self._communication.end_step()
+
+    def _after_optimizer(self, *_arguments: Any) -> None:
+        loss = self._losses.end_step(self._batches)
+        self._samples += self._step_samples
+        self._tokens += self._step_tokens
+        self._batches = self._step_samples = self._step_tokens = 0
+        if self._recorder.step(loss):
+            self.report()
+            self._recorder.publish()
 
 
 def _exposed_communication(

@@ -254,6 +254,7 @@ class Run:
             return
         try:
             hooks.detach()
+            hooks.report()
             recorder.close(clean=clean)
         except Exception:  # noqa: BLE001  # the training's own end must not fail by ours
             give_up(recorder)

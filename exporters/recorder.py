@@ -152,9 +152,13 @@ class Recorder:
         with self._lock:
             self._clock.switch(phase, monotonic())
 
-    def begin_backward(self) -> None:
-        """The backward pass begins."""
-        self.switch(BACKWARD)
+    def begin_backward(self) -> bool:
+        """A gradient says that the backward pass runs; returns whether it had not begun yet."""
+        with self._lock:
+            if self._clock.current in (BACKWARD, COMM_EXPOSED):
+                return False
+            self._clock.switch(BACKWARD, monotonic())
+            return True
 
     def gradient_ready(self) -> None:
         """A gradient that may be the last is ready: what follows may be exposed communication.

@@ -79,7 +79,7 @@ def apply(
             progress("reloading Prometheus")
             client.reload()
             _read_back(rendered, folder, client)
-            applied = _await_evaluation(rendered, client, wait_seconds, progress)
+            applied = _await_evaluation(rendered, folder, client, wait_seconds, progress)
             if applied.unhealthy and not keep_unhealthy:
                 _refuse(applied)
         except BaseException as error:
@@ -140,18 +140,29 @@ def _roll_back(folder: Path, before: dict[str, str], client: PrometheusClient) -
     return "The files of before are back and loaded."
 
 
-def _own_groups(rendered: Rendered, client: PrometheusClient) -> dict[str, dict[str, Any]]:
-    """The server's groups that have the name and the file of one of ours."""
+def _own_groups(
+    rendered: Rendered, folder: Path, client: PrometheusClient
+) -> dict[str, dict[str, Any]]:
+    """The server's groups that come from the files of ours in ``folder``."""
     names = {group.name for group in rendered.groups}
     return {
         group["name"]: group
         for group in client.rule_groups()
-        if group["name"] in names and Path(group["file"]).name == f"{group['name']}.yaml"
+        if group["name"] in names and _may_be(Path(group["file"]), folder / f"{group['name']}.yaml")
     }
 
 
+def _may_be(loaded: Path, written: Path) -> bool:
+    """Whether the file ``loaded`` by the server can be the one ``written`` here.
+
+    A server in a container knows the folder by another path, so only a file that is there and
+    another one is surely not it.
+    """
+    return loaded.name == written.name and (not loaded.exists() or loaded.samefile(written))
+
+
 def _read_back(rendered: Rendered, folder: Path, client: PrometheusClient) -> None:
-    loaded = _own_groups(rendered, client)
+    loaded = _own_groups(rendered, folder, client)
     for group in rendered.groups:
         if group.name not in loaded:
             raise ApplyError(
@@ -187,13 +198,14 @@ def _canonical(expression: str) -> str:
 
 def _await_evaluation(
     rendered: Rendered,
+    folder: Path,
     client: PrometheusClient,
     wait_seconds: float,
     progress: Callable[[str], None],
 ) -> Applied:
     deadline = time.monotonic() + wait_seconds
     while True:
-        groups = _own_groups(rendered, client)
+        groups = _own_groups(rendered, folder, client)
         pending = [name for name, group in groups.items() if not _evaluated(group)]
         if not pending or time.monotonic() >= deadline:
             break

@@ -21,7 +21,7 @@ from .values import (
     Regex,
     Text,
     as_list,
-    wrong,
+    refused,
 )
 
 VERSION = "actuary/v1"
@@ -143,7 +143,10 @@ class Expectation(Part):
         asks_query = self.query is not None and self.samples is not None and self.alert is None
         asks_alert = self.query is None and self.samples is None and self.alert is not None
         if not asks_query and not asks_alert:
-            raise wrong("expectation", "either `alert`, or `query` together with `samples`")
+            raise refused(
+                "expects nothing, or two things",
+                "either `alert`, or `query` together with `samples`",
+            )
         return self
 
 
@@ -187,7 +190,7 @@ class Recording(Tested):
     @classmethod
     def _expect_no_alerts(cls, tests: list[RuleTest]) -> list[RuleTest]:
         if any(e.alert is not None for test in tests for e in test.expect):
-            raise wrong("`alert` in a Recording's test", "`query` and `samples`")
+            raise refused("expect an alert, which a Recording has not", "`query` and `samples`")
         return tests
 
 
@@ -270,7 +273,7 @@ class Receiver(Part):
     @model_validator(mode="after")
     def _at_most_one(self) -> Receiver:
         if self.url is not None and self.url_file is not None:
-            raise wrong("receiver", "`url` or `url_file`, not both")
+            raise refused("has two addresses", "`url` or `url_file`, not both")
         return self
 
 

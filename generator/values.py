@@ -35,11 +35,14 @@ class Duration:
         return self.text
 
 
+def refused(message: str, expected: str) -> PydanticCustomError:
+    """The error that says what is wrong and what was expected."""
+    return PydanticCustomError("spec", "{message}", {"message": message, "expected": expected})
+
+
 def wrong(value: object, expected: str) -> PydanticCustomError:
     """The error that says what stood there and what was expected."""
-    return PydanticCustomError(
-        "spec", "{message}", {"message": f"{excerpt(value)} does not fit", "expected": expected}
-    )
+    return refused(f"{excerpt(value)} does not fit", expected)
 
 
 def parse_duration(value: Any) -> Duration:

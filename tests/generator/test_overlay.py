@@ -6,6 +6,7 @@ import pytest
 
 from gpu_actuary.errors import UsageError
 from gpu_actuary.generator.models import Economics
+from gpu_actuary.generator.output import write_files
 from gpu_actuary.generator.render import render
 
 from .folders import SETTINGS, alert, builtin, expressions, problems_of, recording, write
@@ -118,6 +119,23 @@ def test_a_missing_folder_is_a_usage_error(tmp_path: Path) -> None:
             "(missing ), unterminated subpattern at position 0)",
         ),
         (
+            "version: actuary/v1\nkind: Ledger\nname: default\nevaluation_interval: 0s\n",
+            "spec.yaml:4: evaluation_interval: '0s' does not fit; expected a duration above 0, "
+            "such as 30s",
+        ),
+        (
+            recording("x", "cluster:a:b", "up")
+            + "tests: [{name: t, input: [], expect: [{at: 1m, alert: []}]}]\n",
+            "spec.yaml:9: tests: expect an alert, which a Recording has not; expected `query` and "
+            "`samples`",
+        ),
+        (
+            recording("x", "cluster:a:b", "up")
+            + "tests: [{name: t, input: [], expect: [{at: 1m, query: up}]}]\n",
+            "spec.yaml:9: tests[0].expect[0]: expects nothing, or two things; expected either `alert`, "
+            "or `query` together with `samples`",
+        ),
+        (
             "version: actuary/v1\nkind: Recording\nname: x\nrules: []\n",
             "spec.yaml:4: rules: [] does not fit; expected at least 1 of them",
         ),
@@ -148,3 +166,12 @@ def test_all_mistakes_of_a_folder_are_reported_together(tmp_path: Path) -> None:
     assert len(problems) == 2
     assert problems[0].startswith("spec.yaml:8: rules[0].expr: PromQL: unclosed left parenthesis")
     assert problems[1].startswith("spec.yaml:14: rules[0].record: 'b' is not a recorded name")
+
+
+def test_rendered_files_inside_the_folder_of_specs_are_no_specs(tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    write(user, "mine.yaml", recording("prices", "cluster:mine:sum", "up"))
+    folder = builtin(tmp_path)
+    first = render(user, builtin=folder)
+    write_files(user / "rendered", first.files)
+    assert render(user, builtin=folder).files == first.files

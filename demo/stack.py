@@ -110,7 +110,7 @@ class Stack:
             "dashboards",
             *("dashboards", "-o", folder / "grafana"),
             *("--prometheus-url", settings.url("prometheus")),
-            *("--dashboards-path", folder / "grafana" / "json"),
+            *("--dashboards-path", "/etc/grafana/gpu-actuary"),
         )
         self._say("starting the simulated fleet, the sidecar and the training of two ranks")
         self._start_sources()

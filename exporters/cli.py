@@ -39,10 +39,14 @@ def exporter(
     stale_after: Annotated[
         float, typer.Option(help="Seconds without a heartbeat after which a rank is down.")
     ] = 15.0,
+    nvml: Annotated[
+        bool, typer.Option("--nvml/--no-nvml", help="Whether to watch NVIDIA GPUs through NVML.")
+    ] = True,
 ) -> None:
-    """Serve the training metrics of this node to Prometheus.
+    """Serve the training metrics of this node, and the state of its GPUs, to Prometheus.
 
-    Reads the files that training monitors write and answers at /metrics, /-/healthy and /-/ready.
+    Reads the files that training monitors write, asks NVML about what DCGM does not say, and
+    answers at /metrics, /-/healthy and /-/ready.
     """
     if not stale_after > 0:
         raise UsageError(f"--stale-after {stale_after}: expected a number of seconds above 0")
@@ -51,7 +55,7 @@ def exporter(
         raise UsageError(f"--directory {folder}: this is a file; expected a folder")
     host, port = parse_address(listen)
     name = node or os.environ.get("NODE_NAME") or socket.gethostname()
-    sidecar = Sidecar(host, port, directory=folder, node=name, stale_after=stale_after)
+    sidecar = Sidecar(host, port, directory=folder, node=name, stale_after=stale_after, nvml=nvml)
 
     def stop(_signal: int, _frame: object) -> None:
         # In a thread of its own, because it waits for the loop that this handler interrupts.

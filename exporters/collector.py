@@ -21,11 +21,13 @@ from gpu_actuary.catalogue.exported import EXPORTED
 from gpu_actuary.catalogue.model import EXPORTER_RANK
 
 from .durations import StepDurations
+from .families import family as _family
 from .layout import BUCKET_BOUNDS, EVALUATION_SCORE, SLOT, SLOT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .nvml.monitor import NvmlMonitor
     from .rankdirectory import Rank, RankDirectory
 
 _SERIES_OF_SLOTS: Final = {name.partition("/")[0] for name in SLOT_NAMES}
@@ -40,9 +42,12 @@ class NodeCollector(Collector):
     Safe for concurrent scrapes.
     """
 
-    def __init__(self, directory: RankDirectory, node: str) -> None:
+    def __init__(
+        self, directory: RankDirectory, node: str, nvml: NvmlMonitor | None = None
+    ) -> None:
         self._directory = directory
         self._node = node
+        self._nvml = nvml
         self._durations = StepDurations()
         self._lock = threading.Lock()
 
@@ -129,19 +134,27 @@ class NodeCollector(Collector):
         fields = rank.snapshot.fields
         if fields["device"] == "cpu":
             return f"CPU-{self._node}-{fields['local_rank']}"
+        if self._nvml is not None:
+            return self._nvml.physical(fields["gpu_uuid"])
         return fields["gpu_uuid"]
 
     def _devices(self, ranks: list[Rank]) -> GaugeMetricFamily | CounterMetricFamily:
-        """A CPU is present while its rank is shown at all, a GPU while its rank is alive."""
+        """A CPU is present while its rank is shown at all, a GPU while its rank is alive.
+
+        Of the GPUs that NVML knows, NVML says it.
+        """
         devices = {
-            (self._device_id(rank), rank.snapshot.fields["device"])
+            (self._device_id(rank), rank.snapshot.fields["device"]): True
             for rank in ranks
             if rank.fresh or rank.snapshot.fields["device"] == "cpu"
         }
+        if self._nvml is not None:
+            known = self._nvml.presence().items()
+            devices.update({(uuid, "cuda"): present for uuid, present in known})
         family = _family("actuary_gpu_present")
-        for device_id, kind in sorted(devices):
+        for (device_id, kind), present in sorted(devices.items()):
             if device_id:
-                family.add_metric((self._node, device_id, kind), 1.0)
+                family.add_metric((self._node, device_id, kind), float(present))
         return family
 
 
@@ -152,12 +165,6 @@ def _health(rejected: dict[str, int]) -> list[Metric]:
     for reason, count in rejected.items():
         rejections.add_metric((reason,), float(count))
     return [build, rejections]
-
-
-def _family(name: str) -> CounterMetricFamily | GaugeMetricFamily:
-    series = get(name)
-    kind = CounterMetricFamily if series.type == "counter" else GaugeMetricFamily
-    return kind(name, series.help, labels=series.labels)
 
 
 def _info(name: str) -> InfoMetricFamily:

@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from gpu_actuary.errors import UsageError
 
 from .collector import NodeCollector
+from .nvml.collector import NvmlCollector
+from .nvml.monitor import NvmlMonitor
 from .rankdirectory import RankDirectory
 
 if TYPE_CHECKING:
@@ -61,14 +63,28 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class Sidecar:
-    """Serves the rank files of ``directory`` at ``host:port`` (port 0: any free one)."""
+    """Serves the rank files of ``directory`` at ``host:port`` (port 0: any free one).
+
+    With ``nvml`` also what NVML says about the node's GPUs.
+    """
 
     def __init__(
-        self, host: str, port: int, *, directory: Path, node: str, stale_after: float
+        self,
+        host: str,
+        port: int,
+        *,
+        directory: Path,
+        node: str,
+        stale_after: float,
+        nvml: bool = False,
     ) -> None:
         """Bind the address; raises :class:`UsageError` when that is not possible."""
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(NodeCollector(RankDirectory(directory, stale_after=stale_after), node))
+        self._nvml = NvmlMonitor() if nvml else None
+        ranks = RankDirectory(directory, stale_after=stale_after)
+        registry.register(NodeCollector(ranks, node, self._nvml))
+        if self._nvml is not None:
+            registry.register(NvmlCollector(self._nvml, node))
         try:
             self._server = _Server(host, port)
         except OSError as error:
@@ -80,6 +96,8 @@ class Sidecar:
 
     def serve(self) -> None:
         """Answer until :meth:`stop` is called from another thread."""
+        if self._nvml is not None:
+            self._nvml.start()
         with self._server:
             self._server.serve_forever(poll_interval=0.2)
 

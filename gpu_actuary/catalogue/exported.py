@@ -1,4 +1,4 @@
-"""Series that the exporters publish from a node: task, pipeline, algorithm, business, own health.
+"""Series that the exporters publish from a node: task, pipeline, algorithm, business, GPUs, health.
 
 Only what an exporter really publishes stands here; a series enters the catalogue together with the
 code that fills it.
@@ -233,6 +233,121 @@ BUSINESS: Final = (
     ),
 )
 
+
+def _gpu(
+    name: str,
+    kind: MetricType,
+    unit: str,
+    help_text: str,
+    values: dict[str, tuple[str, ...]] | None = None,
+    *,
+    each: int = 1,
+) -> Series:
+    labels = (*EXPORTER_GPU, *(values or {}))
+    closed = {label: allowed for label, allowed in (values or {}).items() if allowed}
+    return Series(
+        name,
+        kind,
+        unit,
+        "physical",
+        "exporters",
+        "gpu",
+        help_text,
+        labels,
+        series_each=each,
+        values=closed,
+    )
+
+
+NVML: Final = (
+    _gpu(
+        "actuary_gpu_power_fluctuation_ratio",
+        "gauge",
+        "",
+        "Standard deviation of the board's power over its mean, in samples of the last minute.",
+    ),
+    _gpu(
+        "actuary_gpu_energy_joules_total",
+        "counter",
+        "joules",
+        "Energy since the sidecar began to look: the hardware's counter, or integrated power.",
+        {"method": ("hardware", "integrated")},
+        each=2,
+    ),
+    _gpu(
+        "actuary_gpu_ecc_errors_total",
+        "counter",
+        "",
+        "Memory errors as NVML counts them; the volatile counters restart with the driver.",
+        {"type": ("corrected", "uncorrected"), "scope": ("volatile", "aggregate")},
+        each=4,
+    ),
+    _gpu(
+        "actuary_gpu_row_remap",
+        "gauge",
+        "",
+        "Remapped memory rows by cause; pending and failure are 1 when it is so.",
+        {"state": ("correctable", "uncorrectable", "pending", "failure")},
+        each=4,
+    ),
+    _gpu(
+        "actuary_gpu_xid_total",
+        "counter",
+        "",
+        "XIDs, repeats included, since the sidecar began to look; absent before the first.",
+        {"xid": ()},
+        each=16,
+    ),
+    _gpu(
+        "actuary_gpu_xid_last_timestamp_seconds",
+        "gauge",
+        "seconds since the epoch",
+        "When the last XID came; absent before the first.",
+    ),
+    _gpu(
+        "actuary_gpu_throttle_seconds_total",
+        "counter",
+        "seconds",
+        "Time in which a reason held the clocks down; several reasons can hold at a time.",
+        {
+            "reason": (
+                "application_clocks",
+                "sw_power_cap",
+                "hw_slowdown",
+                "sync_boost",
+                "sw_thermal",
+                "hw_thermal",
+                "hw_power_brake",
+                "display_clocks",
+                "other",
+            )
+        },
+        each=9,
+    ),
+    _gpu(
+        "actuary_gpu_field_errors_total",
+        "counter",
+        "",
+        "Readings that failed or made no sense, by field; an empty gpu_uuid means the node.",
+        {
+            "field": (
+                "presence",
+                "power",
+                "energy",
+                "throttle",
+                "ecc",
+                "row_remap",
+                "mig",
+                "xid",
+                "snapshot",
+                "identity",
+            )
+        },
+        each=10,
+    ),
+)
+"""What the sidecar reads from NVML, and no simulated sidecar has."""
+
 PHYSICAL: Final = (
     Series(
         "actuary_gpu_present",
@@ -241,10 +356,11 @@ PHYSICAL: Final = (
         "physical",
         "exporters",
         "gpu",
-        "1 while the node has the device. CPU ranks count as devices of their own.",
+        "1 while the node has the device, 0 once NVML has lost it. CPU ranks count as devices.",
         (*EXPORTER_GPU, "device"),
         values={"device": ("cpu", "cuda")},
     ),
+    *NVML,
 )
 
 HEALTH: Final = (
@@ -266,6 +382,16 @@ HEALTH: Final = (
         "exporters",
         "process",
         "Time that building the exposition took.",
+    ),
+    Series(
+        "actuary_nvml_up",
+        "gauge",
+        "",
+        "health",
+        "exporters",
+        "process",
+        "1 while NVML answers, 0 without a library, a driver, or an answer.",
+        ("node",),
     ),
     Series(
         "actuary_rank_files_rejected_total",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from prometheus_client.registry import Collector
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .gpu import Gpu
     from .monitor import NvmlMonitor
 
-_UP: Final = "actuary_nvml_up"
-
 
 class NvmlCollector(Collector):
     """Shows every GPU that NVML knows, except for its presence, which others know of too."""
@@ -31,12 +29,12 @@ class NvmlCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All families with samples."""
         self._monitor.count_what_hangs()
-        families = {name: family(name) for name in (_UP, *(series.name for series in NVML))}
+        families = {series.name: family(series.name) for series in NVML}
 
         def add(name: str, value: float, *labels: str) -> None:
             families[name].add_metric((self._node, *labels), value)
 
-        add(_UP, float(self._monitor.up))
+        add("actuary_nvml_up", float(self._monitor.up))
         for gpu in self._monitor.gpus():
             for name, labels, value in _samples(gpu):
                 add(name, value, gpu.uuid, *labels)

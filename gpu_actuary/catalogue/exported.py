@@ -260,6 +260,16 @@ def _gpu(
 
 
 NVML: Final = (
+    Series(
+        "actuary_nvml_up",
+        "gauge",
+        "",
+        "health",
+        "exporters",
+        "process",
+        "1 while NVML answers, 0 without a library, a driver, or an answer.",
+        ("node",),
+    ),
     _gpu(
         "actuary_gpu_power_fluctuation_ratio",
         "gauge",
@@ -382,16 +392,6 @@ HEALTH: Final = (
         "exporters",
         "process",
         "Time that building the exposition took.",
-    ),
-    Series(
-        "actuary_nvml_up",
-        "gauge",
-        "",
-        "health",
-        "exporters",
-        "process",
-        "1 while NVML answers, 0 without a library, a driver, or an answer.",
-        ("node",),
     ),
     Series(
         "actuary_rank_files_rejected_total",

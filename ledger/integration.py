@@ -68,11 +68,8 @@ class Ledger:
         )
 
     def _sums(self, name: str, by: Sequence[str]) -> Iterator[tuple[Window, Key, float]]:
-        # Up to Prometheus 2 a range contains its left end, from 3 on it does not. Where samples
-        # stand on the edges, one millisecond less keeps them from counting twice in both.
-        shorter = 1 if self.timeline.on_edge else 0
         for run in runs(self.timeline.windows):
-            width = run[0].end - run[0].start - shorter
+            width = self.timeline.range_of(run[0])
             promql = f"max by ({', '.join(by)}) (sum_over_time({self.selector(name)}[{width}ms]))"
             by_end = {window.end: window for window in run}
             series = self.client.query_range(

@@ -84,3 +84,14 @@ def iso(seconds: float) -> str:
     """Unix seconds as UTC in ISO 8601, with as many decimals as they have."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="auto").replace("+00:00", "Z")
+
+
+def duration(seconds: float) -> str:
+    """A length of time in its two largest units, such as ``1h12m``."""
+    rest = round(seconds)
+    parts = []
+    for unit in ("d", "h", "m", "s"):
+        count, rest = divmod(rest, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2]) or "0s"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gpu_actuary.catalogue.vocabulary import EQUITY, LIABILITIES
 
-from .period import iso
+from .period import duration, iso
 from .rounding import decimals_for, round_to_sum
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _below_the_line(statement: Statement, sheet: Sheet) -> str:
     missing = statement.period.seconds * (1 - sheet.coverage)
     if missing > 2 * sheet.interval_seconds:
         lines.append(
-            f"  [yellow]{missing / 3600:.2f} h of the period have no data; "
+            f"  [yellow]{duration(missing)} of the period have no data; "
             "they are not in this statement, nothing is extrapolated[/yellow]"
         )
     return "\n".join(lines)
@@ -173,8 +173,9 @@ def _assumptions(statement: Statement) -> str:
         "  Money: prices of the Economics spec that was in force when each sample was recorded "
         "(actuary explain default);",
         "  assets in money are the sum of the rows, assets in GPU-hours are the inventory's.",
-        "  Jobs: hours that their ranks reported; η, data wait and MFU over the period; loss, "
-        "accuracy and quality at its end; ROI is the mean of the samples.",
+        "  Jobs: hours that their ranks reported, cost of the GPUs that they held; η, data wait and "
+        "MFU over the period;",
+        "  loss, accuracy and quality at its end; ROI is the mean of the samples.",
     ]
     if assumed:
         lines.append(

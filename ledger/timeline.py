@@ -48,6 +48,14 @@ class Timeline:
     on_edge: bool
     """Whether a sample stands exactly on the edge between two windows."""
 
+    def range_of(self, window: Window) -> int:
+        """Milliseconds of the PromQL range that holds exactly the samples of ``window``.
+
+        Up to Prometheus 2 a range contains its left end, from 3 on it does not. Where samples stand
+        on the edges, one millisecond less keeps them from counting twice.
+        """
+        return window.end - window.start - (1 if self.on_edge else 0)
+
 
 def read_times(client: PrometheusClient, selector: str, period: Period) -> list[int]:
     """Unix milliseconds of the samples of ``selector`` in the period.
@@ -95,7 +103,7 @@ def build_timeline(times: Sequence[int], period: Period, interval: float) -> Tim
     inside = [t for t in times if t - round(interval * 1000) >= since]
     if not inside:
         return Timeline((), 0, 0.0, interval, on_edge=False)
-    edges = [inside[0] - 1]
+    edges = [inside[0] - 2]  # clear of the left end of a range, however it is meant
     hour = (inside[0] // HOUR_MS + 1) * HOUR_MS
     while hour < inside[-1]:
         edges.append(hour)

@@ -74,7 +74,7 @@ def test_the_table_says_what_is_simulated_what_is_missing_and_what_it_rests_on(
     _, out, err = actuary("--prometheus", server.url, *TWO_HOURS, "--cluster", "gap")
     assert out.count("SIMULATED, no real hardware") == 1
     assert "coverage: 90.0 % of the period has data (216 samples of 30 s)" in out
-    assert "0.20 h of the period have no data" in out
+    assert "12m of the period have no data" in out
     assert "contingent liability (elastic budgets at the end): 2.00 USD" in out
     assert "prices of the Economics spec" in out
     assert err == ""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_actuary.errors import UsageError
-from gpu_actuary.ledger.period import Period, iso, parse_duration, parse_period
+from gpu_actuary.ledger.period import Period, duration, iso, parse_duration, parse_period
 
 NOW = 1_735_689_600.0  # 2025-01-01T00:00:00Z
 
@@ -72,3 +72,11 @@ def test_a_bad_period_is_refused_with_what_was_expected(
 def test_times_are_printed_in_utc() -> None:
     assert iso(NOW) == "2025-01-01T00:00:00Z"
     assert iso(NOW + 0.25) == "2025-01-01T00:00:00.250000Z"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (0.4, "0s"), (59.7, "1m"), (720, "12m"), (4325, "1h12m"), (90061, "1d1h")],
+)
+def test_lengths_are_printed_in_two_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

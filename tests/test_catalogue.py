@@ -19,7 +19,7 @@ from gpu_actuary.catalogue.vocabulary import (
 
 BUDGETS = {
     ("exporters", "rank"): 40,
-    ("exporters", "gpu"): 10,
+    ("exporters", "gpu"): 40,
     ("exporters", "job"): 2,
     ("rules", "gpu"): 50,
     ("rules", "rank"): 15,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Final
+from typing import Literal
 
 log = logging.getLogger("gpu_actuary")
 
-GPU_FIELDS: Final = (
+Field = Literal[
     "presence",
     "power",
     "energy",
@@ -17,28 +17,27 @@ GPU_FIELDS: Final = (
     "row_remap",
     "mig",
     "xid",
-    "snapshot",
-)
-"""What can fail on one GPU. ``snapshot``: a scrape got nothing, because the last sample is old."""
-NODE_FIELDS: Final = ("identity", "xid")
-"""What can fail before it is known whose it is."""
+    "snapshot",  # a scrape got nothing, because the last sample is too old
+    "identity",  # it is not known which GPU it was
+]
 
 
 class FieldErrors:
-    """Failures by field, of one GPU or (``owner`` "") of the node. Safe for use by many threads."""
+    """Failures by field, of the GPU ``owner``, or of the node when it is empty.
 
-    def __init__(self, owner: str, fields: tuple[str, ...]) -> None:
+    Safe for use by many threads.
+    """
+
+    def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._counts = dict.fromkeys(fields, 0)
-        self._said: set[str] = set()
+        self._counts: dict[Field, int] = {}
         self._lock = threading.Lock()
 
-    def count(self, field: str, why: object) -> None:
+    def count(self, field: Field, why: object) -> None:
         """Count a failure of ``field``; the first one of each field is logged."""
         with self._lock:
-            self._counts[field] += 1
-            first = field not in self._said
-            self._said.add(field)
+            first = field not in self._counts
+            self._counts[field] = self._counts.get(field, 0) + 1
         if first:
             log.warning(
                 "NVML: cannot read %s of %s: %s. Counted in actuary_gpu_field_errors_total and not "
@@ -48,7 +47,7 @@ class FieldErrors:
                 why,
             )
 
-    def counts(self) -> dict[str, int]:
-        """Failures of every field, 0 included."""
+    def counts(self) -> dict[Field, int]:
+        """Failures of every field that has failed."""
         with self._lock:
             return dict(self._counts)

@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from .energy import EnergyCounter
-from .fielderrors import GPU_FIELDS, FieldErrors
+from .fielderrors import Field, FieldErrors
 from .library import (
     ECC_SCOPES,
     ECC_TYPES,
@@ -59,7 +59,7 @@ class Gpu:
 
     def __init__(self, uuid: str) -> None:
         self.uuid = uuid
-        self.errors = FieldErrors(uuid, GPU_FIELDS)
+        self.errors = FieldErrors(uuid)
         self.xids = XidCounts()
         self.mig_uuids: tuple[str, ...] = ()
         self.failing_since: float | None = None
@@ -144,7 +144,7 @@ class Gpu:
         self._snapshot = snapshot
         self._came_back = snapshot.at
 
-    def _read(self, name: str, call: Callable[[], T]) -> T | None:
+    def _read(self, name: Field, call: Callable[[], T]) -> T | None:
         """The answer of ``call``; None when it is not supported, or failed and was counted."""
         try:
             answer = call()

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from .fielderrors import NODE_FIELDS, FieldErrors
+from .fielderrors import FieldErrors
 from .gpu import STALE_SECONDS
 from .library import Library, NvmlError
 from .session import Session
@@ -44,7 +44,7 @@ class NvmlMonitor:
     """The GPUs of this node. Everything but :meth:`start` answers at once, from memory."""
 
     def __init__(self) -> None:
-        self.errors = FieldErrors("", NODE_FIELDS)
+        self.errors = FieldErrors("")
         self._gpus: dict[str, Gpu] = {}
         self._session: Session | None = None
         self._up = False

@@ -65,6 +65,9 @@ class Session:
                 self._errors.count("identity", error)
                 complete = False
                 continue
+            if uuid in found:
+                self._errors.count("identity", f"GPU {index} has the UUID {uuid} of another GPU")
+                continue
             gpu = known.setdefault(uuid, Gpu(uuid))
             gpu.begin()
             found[uuid] = (index, gpu, device)

@@ -12,9 +12,8 @@ REASON_OF_BIT: Final[dict[int, str]] = {
     0x20: "sw_thermal",
     0x40: "hw_thermal",
     0x80: "hw_power_brake",
-    0x100: "display_clocks",
 }
-"""NVML's bits. An idle GPU (0x1) is not held down; hw_slowdown is set beside its two causes."""
+"""NVML's bits. hw_slowdown is set beside its two causes; an idle GPU (0x1) is not held down."""
 _IDLE: Final = 0x1
 _OTHER: Final = "other"
 REASONS: Final = (*REASON_OF_BIT.values(), _OTHER)

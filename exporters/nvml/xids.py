@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .gpu import Gpu
     from .library import EventSet, Handle, Library
 
-MAX_CODES: Final = 15
+MAX_CODES: Final = 7
 """Codes of one GPU that get series of their own; all further ones share :data:`OTHER`."""
 OTHER: Final = "other"
 _MAX_XID: Final = 999

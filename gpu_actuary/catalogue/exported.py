@@ -306,7 +306,7 @@ NVML: Final = (
         "",
         "XIDs, repeats included, since the sidecar began to look; absent before the first.",
         {"xid": ()},
-        each=16,
+        each=8,
     ),
     _gpu(
         "actuary_gpu_xid_last_timestamp_seconds",
@@ -328,17 +328,16 @@ NVML: Final = (
                 "sw_thermal",
                 "hw_thermal",
                 "hw_power_brake",
-                "display_clocks",
                 "other",
             )
         },
-        each=9,
+        each=8,
     ),
     _gpu(
         "actuary_gpu_field_errors_total",
         "counter",
         "",
-        "Readings that failed or made no sense, by field; an empty gpu_uuid means the node.",
+        "Readings that failed or made no sense; absent before the first. No gpu_uuid: the node.",
         {
             "field": (
                 "presence",
@@ -353,7 +352,7 @@ NVML: Final = (
                 "identity",
             )
         },
-        each=10,
+        each=9,
     ),
 )
 """What the sidecar reads from NVML, and no simulated sidecar has."""

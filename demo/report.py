@@ -25,7 +25,7 @@ def print_results(console: Console, settings: Settings, checks: Checks) -> None:
     for name, value in checks.figures.items():
         console.print(f"  {name:<22} {value:.4g}")
     recompute = checks.stated_job()["gpu_hours_by_state"]["recompute"]
-    console.print(f"  {'recompute':<22} {recompute * 3600:.1f} device-seconds after the kill")
+    console.print(f"  {'recompute':<22} {recompute * 3600:.1f} device-seconds so far, after the kill")
     if checks.rules_not_due:
         console.print(f"\n{checks.rules_not_due} rules of long intervals are not due yet.")
     print_statement(console, settings, checks)
@@ -38,7 +38,7 @@ def print_statement(console: Console, settings: Settings, checks: Checks) -> Non
 
 def print_alerts(console: Console, alerts: list[str]) -> None:
     """What Alertmanager has sent."""
-    console.print(f"Alertmanager has sent {len(alerts)} notifications")
+    console.print(f"Alertmanager has notified us of {len(alerts)} alerts")
     for alert in alerts:
         console.print(f"  {alert}")
 

@@ -25,7 +25,9 @@ def print_results(console: Console, settings: Settings, checks: Checks) -> None:
     for name, value in checks.figures.items():
         console.print(f"  {name:<22} {value:.4g}")
     recompute = checks.stated_job()["gpu_hours_by_state"]["recompute"]
-    console.print(f"  {'recompute':<22} {recompute * 3600:.1f} device-seconds so far, after the kill")
+    console.print(
+        f"  {'recompute':<22} {recompute * 3600:.1f} device-seconds so far, after the kill"
+    )
     if checks.rules_not_due:
         console.print(f"\n{checks.rules_not_due} rules of long intervals are not due yet.")
     print_statement(console, settings, checks)

@@ -1,0 +1,1 @@
+"""Measurements whose results stand in the documentation; run with ``python -m benchmarks NAME``."""

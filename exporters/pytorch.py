@@ -183,10 +183,9 @@ class Run:
         """
         with self._phase(CHECKPOINT):
             yield
-            if self._recorder is not None:
-                self._guard(
-                    self._recorder.checkpointed, None if path is None else _size(Path(path))
-                )
+            recorder = self._recorder
+            if recorder is not None:
+                self._guard(lambda: recorder.checkpointed(_size(path)))
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -297,6 +296,7 @@ class Batches(Generic[Batch]):
         if recorder is None or hooks is None or recorder.inside_context():
             yield from self._loader
             return
+        self._run._thread = get_ident()  # this is the thread that trains, whoever called monitor
         wait_for_batch = guarded(recorder, hooks.wait_for_batch)
         batch_arrived = guarded(recorder, hooks.batch_arrived)
         began: float | None = monotonic()

@@ -43,6 +43,7 @@ demo: tools venv ## run everything on this machine until Ctrl-C (DEMO_SECONDS=18
 golden: venv ## write the committed rendered files again
 	$(BIN)/actuary dashboards -o grafana
 	$(BIN)/python -m tests.golden
+	$(BIN)/python -m tests.documentation
 
 clean: ## remove what the other targets made, but not .venv
 	rm -rf .demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

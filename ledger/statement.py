@@ -26,6 +26,7 @@ SECONDS_PER_HOUR = 3600.0
 INVENTORY = "cluster:inventory_gpus:count"
 LEDGER = "cluster:ledger_gpus:rate"
 COST = "cluster:ledger_cost:money_per_hour"
+INVENTORY_COST = "cluster:inventory_cost:money_per_hour"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Sheet:
     """Share 0..1 of the period that samples stand for."""
     gpu_hours: BalanceSheet
     money: dict[str, BalanceSheet]
-    """By currency. Money is recorded by state only: here assets are the sum of the states."""
+    """By currency."""
     elastic_budget: dict[str, float]
     """By currency, summed over the jobs at the end of the period; empty when nothing is known."""
     gpus_with_assumed_power: int
@@ -192,8 +193,9 @@ def _money(name: str, ledger: Ledger) -> dict[str, BalanceSheet]:
     by_currency: dict[str, dict[str, float]] = {}
     for (state, currency), value in ledger.integrate(COST, ("state", "currency")).items():
         by_currency.setdefault(currency, {})[state] = value / SECONDS_PER_HOUR
+    assets = ledger.integrate(INVENTORY_COST, ("currency",))
     return {
-        currency: _balance(name, by_state, sum(by_state.values()))
+        currency: _balance(name, by_state, assets.get((currency,), 0.0) / SECONDS_PER_HOUR)
         for currency, by_state in sorted(by_currency.items())
     }
 

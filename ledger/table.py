@@ -172,7 +172,7 @@ def _assumptions(statement: Statement) -> str:
         f"  Samples recorded by the rules in {escape(statement.url)}, each counted for the time it stands for.",
         "  Money: prices of the Economics spec that was in force when each sample was recorded "
         "(actuary explain default);",
-        "  assets in money are the sum of the rows, assets in GPU-hours are the inventory's.",
+        "  assets, in GPU-hours and in money, are the inventory's, apart from the states below them.",
         "  Jobs: hours that their ranks reported, cost of the GPUs that they held; η, data wait and "
         "MFU over the period;",
         "  loss, accuracy and quality at its end; ROI is the mean of the samples.",

@@ -371,6 +371,13 @@ ACTUARIAL: Final = (
         core=True,
     ),
     _rule(
+        "cluster:inventory_cost:money_per_hour",
+        "money per hour",
+        "economics",
+        "Full cost of the inventory: the assets in money.",
+        ("currency",),
+    ),
+    _rule(
         "cluster:ledger_cost:money_per_hour",
         "money per hour",
         "economics",

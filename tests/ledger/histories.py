@@ -43,6 +43,9 @@ class History:
         times = list(times)
         total = sum(gpus.values()) if inventory is None else inventory
         self.add("cluster:inventory_gpus:count", labels, times, total)
+        if price is not None:
+            assets = {**labels, "currency": currency}
+            self.add("cluster:inventory_cost:money_per_hour", assets, times, total * price)
         for state, count in gpus.items():
             marked = {**labels, "state": state, "side": SIDES.get(state, "liability")}
             self.add("cluster:ledger_gpus:rate", marked, times, count)

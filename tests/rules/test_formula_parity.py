@@ -169,6 +169,8 @@ def test_ledger_cost_is_the_share_times_the_price(fleets: list[Fleet], recorded:
             if cluster == fleet.cluster
         )
         assert cost == pytest.approx(total, rel=1e-9), fleet.cluster
+        assets = recorded["cluster:inventory_cost:money_per_hour"][fleet.cluster,]
+        assert assets == pytest.approx(total, rel=1e-9), fleet.cluster
 
 
 def test_efficiency_equals_the_plain_functions(fleets: list[Fleet], recorded: Results) -> None:

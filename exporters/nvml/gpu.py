@@ -35,6 +35,7 @@ STALE_SECONDS: Final = 10.0
 """The age at which a snapshot is no longer shown: a call of NVML hangs."""
 _SLOW_SECONDS: Final = 10.0
 """Between readings of what changes seldom: presence, ECC errors, row remaps, MIG."""
+_FAILING_SECONDS: Final = 3.0
 # Counters up to the lowest sentinel that DCGM's users have met (2^47).
 _MAX_COUNT: Final = 2**47
 _SENTINEL_COUNTS: Final = range(0x7FFFFFF0, 0x7FFFFFF4)
@@ -62,8 +63,8 @@ class Gpu:
         self.errors = FieldErrors(uuid)
         self.xids = XidCounts()
         self.mig_uuids: tuple[str, ...] = ()
-        self.failing_since: float | None = None
-        """Since when every call has failed, which says more about the driver than about the GPU."""
+        self._failing_since: float | None = None
+        self._proven = False
         self._power = PowerWindow()
         self._energy = EnergyCounter()
         self._throttle = ThrottleClock()
@@ -93,9 +94,20 @@ class Gpu:
         """Whether the GPU was there and has vanished."""
         return self._snapshot is not None and self._snapshot.present is False
 
+    @property
+    def failing(self) -> bool:
+        """Whether every call fails for some time: that says more about the driver than the GPU."""
+        since = self._failing_since
+        return since is not None and time.monotonic() - since > _FAILING_SECONDS
+
+    @property
+    def answering(self) -> bool:
+        """Whether NVML says anything of it, if only that it is lost."""
+        return self._proven and not self.failing and self.snapshot is not None
+
     def begin(self) -> None:
         """A session of NVML begins, in which the GPU is there."""
-        self.failing_since = None
+        self._failing_since = None
         self._slow_due = -math.inf
         self._came_back = time.monotonic()
 
@@ -106,6 +118,7 @@ class Gpu:
 
     def forget(self) -> None:
         """Nothing is known of the GPU for now; what was counted stays."""
+        self._proven = False
         self._snapshot = None
         self._came_back = None
 
@@ -131,13 +144,15 @@ class Gpu:
                 self._read_slow(library, device)
             snapshot = self._read_fast(library, device)
         except GpuLostError:
-            self.failing_since = None
-            self._show(Snapshot(time.monotonic(), present=False))
-            return
+            self._answered = True
+            snapshot = Snapshot(time.monotonic(), present=False)
         if self._answered:
-            self.failing_since = None
-        elif self.failing_since is None:
-            self.failing_since = now
+            self._proven = True
+            self._failing_since = None
+        else:
+            self._slow_due = -math.inf  # the next sample asks for everything
+            if slow and self._failing_since is None:
+                self._failing_since = now
         self._show(snapshot)
 
     def _show(self, snapshot: Snapshot) -> None:
@@ -168,7 +183,9 @@ class Gpu:
             if count is not None:
                 self._ecc_errors[counter] = count
         self._row_remap = self._read("row_remap", partial(_row_remap, library, device)) or {}
-        self.mig_uuids = self._read("mig", partial(library.mig_uuids, device)) or ()
+        instances = self._read("mig", partial(library.mig_uuids, device))
+        if instances is not None:
+            self.mig_uuids = instances
 
     def _read_fast(self, library: Library, device: Handle) -> Snapshot:
         watts = self._read("power", lambda: plausible_watts(library.power_watts(device)))

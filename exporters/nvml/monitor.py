@@ -47,7 +47,6 @@ class NvmlMonitor:
         self.errors = FieldErrors("")
         self._gpus: dict[str, Gpu] = {}
         self._session: Session | None = None
-        self._up = False
         self._alive = time.monotonic()
         self._said: str | None = None
         self._retry = _Pause(1.0, _LONGEST_RETRY_SECONDS)
@@ -60,7 +59,8 @@ class NvmlMonitor:
     @property
     def up(self) -> bool:
         """Whether NVML answers."""
-        return self._up and time.monotonic() - self._alive < STALE_SECONDS
+        session, silent = self._session, time.monotonic() - self._alive
+        return session is not None and session.working and silent < STALE_SECONDS
 
     def gpus(self) -> list[Gpu]:
         """Every GPU that was seen since the start, in the order of their UUIDs."""
@@ -131,11 +131,11 @@ class NvmlMonitor:
                 return why
             if session.working:
                 self._gain(len(session.gpus))
-            lost = any(gpu.lost for gpu in self.gpus())
-            if not lost:
+            incomplete = session.incomplete or any(gpu.lost for gpu in session.gpus)
+            if not incomplete:
                 self._renewal.reset()
             # Within a session a lost GPU stays lost, and a new one is not seen.
-            due = lost and time.monotonic() - opened > self._renewal.seconds
+            due = incomplete and time.monotonic() - opened > self._renewal.seconds
             if (changed or due) and not session.hangs:
                 self._renewal.lengthen()
                 return None
@@ -146,18 +146,16 @@ class NvmlMonitor:
             self._lose("a call does not return, so that NVML cannot be started again")
             self._alive = time.monotonic()
             time.sleep(_LOOK_SECONDS)
-        self._session = None
 
     def _gain(self, count: int) -> None:
-        self._up = True
         self._retry.reset()
         if self._said is not None:
-            log.warning("NVML answers now; it has %d GPUs.", count)
+            log.warning("NVML answers now. GPUs: %d.", count)
             self._said = None
 
     def _lose(self, why: str) -> None:
-        self._up = False
         self._forget()
+        self._session = None
         self._say(why)
 
     def _forget(self) -> None:
@@ -165,8 +163,9 @@ class NvmlMonitor:
             gpu.forget()
 
     def _say(self, why: str) -> None:
-        if why != self._said:
-            self._said = why
+        _, _, reason = why.rpartition(": ")  # which call met it first makes no difference
+        if reason != self._said:
+            self._said = reason
             log.warning(
                 "No GPU data from NVML: %s. Training metrics are served all the same, and NVML is "
                 "tried again at least every %.0f s. Without NVIDIA GPUs: --no-nvml.",

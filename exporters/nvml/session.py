@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 SAMPLE_SECONDS: Final = 0.5
 """Between samples of a GPU: twice as often as promised, so that a late one does no harm."""
-_BROKEN_SECONDS: Final = 3.0
-"""For so long every call of every GPU has to fail before the session counts as dead."""
-_RECOUNT_SECONDS: Final = 10.0
+_RECOUNT_SECONDS: Final = 5.0
 _JOIN_SECONDS: Final = 3.0
 
 
@@ -31,6 +29,8 @@ class Session:
         self._errors = errors
         self._stop = threading.Event()
         self._failure: str | None = None
+        self.incomplete = False
+        """Whether a GPU is missing, or one is there that could not be asked for its name."""
         self._opened = self._recounted = time.monotonic()
         library.open()
         try:
@@ -52,7 +52,7 @@ class Session:
 
     def _enumerate(self, known: dict[str, Gpu]) -> list[tuple[int, Gpu, Handle]]:
         found: dict[str, tuple[int, Gpu, Handle]] = {}
-        complete = True
+        unnamed = False
         for index in range(self._count):
             try:
                 device = self._library.gpu(index)
@@ -60,10 +60,11 @@ class Session:
             except DriverLostError:
                 raise
             except GpuLostError:
+                self.incomplete = True
                 continue
             except NvmlError as error:
                 self._errors.count("identity", error)
-                complete = False
+                self.incomplete = unnamed = True
                 continue
             if uuid in found:
                 self._errors.count("identity", f"GPU {index} has the UUID {uuid} of another GPU")
@@ -74,7 +75,8 @@ class Session:
         for uuid, gpu in known.items():
             if uuid not in found:
                 # Only who could ask every GPU for its name knows which one is not there.
-                gpu.vanish() if complete else gpu.forget()
+                self.incomplete = True
+                gpu.forget() if unnamed else gpu.vanish()
         return list(found.values())
 
     def _sample(self, index: int, gpu: Gpu, device: Handle) -> None:
@@ -96,18 +98,14 @@ class Session:
 
     def failure(self) -> str | None:
         """Why the session is dead; None while it is not."""
-        if self._failure is None and self.gpus:
-            since = [gpu.failing_since for gpu in self.gpus]
-            long_ago = time.monotonic() - _BROKEN_SECONDS
-            if all(begun is not None and begun < long_ago for begun in since):
-                return "every call of every GPU fails"
+        if self._failure is None and self.gpus and all(gpu.failing for gpu in self.gpus):
+            return "every call of every GPU fails"
         return self._failure
 
     @property
     def working(self) -> bool:
         """Whether a GPU has answered, or there is none that could."""
-        answered = [gpu for gpu in self.gpus if gpu.snapshot and gpu.failing_since is None]
-        return bool(answered) or not self.gpus
+        return not self.gpus or any(gpu.answering for gpu in self.gpus)
 
     @property
     def xids_hang(self) -> bool:

@@ -28,7 +28,8 @@ MAX_CODES: Final = 7
 """Codes of one GPU that get series of their own; all further ones share :data:`OTHER`."""
 OTHER: Final = "other"
 _MAX_XID: Final = 999
-_WAIT_MILLISECONDS: Final = 1000
+_WAIT_MILLISECONDS: Final = 250
+"""A short wait, because a session that is renewed has to wait for it."""
 _PAUSE_SECONDS: Final = 1.0
 
 

@@ -176,9 +176,9 @@ static int node_call(const char *function) {
 }
 
 static int device_call(const Device *device, const char *function) {
-    int result = node_call(function);
+    int result = fault_of(device->gpu, function);
     if (result == SUCCESS)
-        result = fault_of(device->gpu, function);
+        result = node_call(function);
     if (result == SUCCESS && number_of(device->gpu, "lost", 0))
         result = GPU_IS_LOST;
     return result;

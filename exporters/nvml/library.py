@@ -60,6 +60,7 @@ _ERRORS: Final[dict[int, type[NvmlError]]] = {
     22: NotSupportedError,  # ECC of a virtual GPU
     28: GpuLostError,  # GPU not found
 }
+_HINTS: Final = {18: " (after a replacement of the driver, restart the sidecar)"}
 _XID_EVENT: Final = 0x8
 
 
@@ -81,7 +82,7 @@ class Library:
             return function(*arguments)
         except self._nvml.NVMLError as error:
             kind = _ERRORS.get(error.value, CallFailedError)
-            raise kind(f"{name}: {error}") from error
+            raise kind(f"{name}: {error}{_HINTS.get(error.value, '')}") from error
         except UnicodeDecodeError as error:
             raise CallFailedError(f"{name}: the answer is not text") from error
 

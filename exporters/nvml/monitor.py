@@ -19,6 +19,8 @@ log = logging.getLogger("gpu_actuary")
 
 _LOOK_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 30.0
+_STEADY_SECONDS: Final = 60.0
+"""A session that dies earlier lengthens the pause, so that the log of a sick driver stays short."""
 _LONGEST_RENEWAL_SECONDS: Final = 60.0
 
 
@@ -131,6 +133,8 @@ class NvmlMonitor:
                 return why
             if session.working:
                 self._gain(len(session.gpus))
+            if time.monotonic() - opened > _STEADY_SECONDS:
+                self._retry.reset()
             incomplete = session.incomplete or any(gpu.lost for gpu in session.gpus)
             if not incomplete:
                 self._renewal.reset()
@@ -148,7 +152,6 @@ class NvmlMonitor:
             time.sleep(_LOOK_SECONDS)
 
     def _gain(self, count: int) -> None:
-        self._retry.reset()
         if self._said is not None:
             log.warning("NVML answers now. GPUs: %d.", count)
             self._said = None

@@ -139,16 +139,24 @@ def test_without_a_library_it_is_said_once_and_training_is_served(tmp_path: Path
     rank.release()
 
 
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"driver": 0}, "Driver Not Loaded"),
+        ({"error.nvmlInitWithFlags": 18}, "restart the sidecar"),
+    ],
+    ids=["not loaded", "of another version than the library"],
+)
 def test_a_driver_that_comes_later_is_picked_up(
-    tmp_path: Path, library: Path, control: Control
+    tmp_path: Path, library: Path, control: Control, fault: dict[str, Value], message: str
 ) -> None:
-    control.set({"driver": 0})
+    control.set(fault)
     with sidecar(tmp_path, control.environment(library)) as node:
-        node.wait(lambda _: "Driver Not Loaded" in node.log(), "the message")
+        node.wait(lambda _: message in node.log(), "the message")
         scrape = node.scrape()
         assert scrape.of_node("nvml_up") == 0
         assert scrape.of(0, "present") is None
-        control.set({"driver": 1})
+        control.set({"driver": 1, "error.nvmlInitWithFlags": None})
         node.wait(lambda s: _up(s) and _present(0, 1)(s), "the driver")
         node.wait(lambda _: "NVML answers now. GPUs: 2." in node.log(), "the message")
         assert node.log().count("No GPU data from NVML") == 1

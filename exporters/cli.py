@@ -42,6 +42,13 @@ def exporter(
     nvml: Annotated[
         bool, typer.Option("--nvml/--no-nvml", help="Whether to watch NVIDIA GPUs through NVML.")
     ] = True,
+    web_config: Annotated[
+        Path | None,
+        typer.Option(
+            help="TLS and basic authentication: a file in Prometheus's web-configuration format.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serve the training metrics of this node, and the state of its GPUs, to Prometheus.
 
@@ -55,7 +62,15 @@ def exporter(
         raise UsageError(f"--directory {folder}: this is a file; expected a folder")
     host, port = parse_address(listen)
     name = node or os.environ.get("NODE_NAME") or socket.gethostname()
-    sidecar = Sidecar(host, port, directory=folder, node=name, stale_after=stale_after, nvml=nvml)
+    sidecar = Sidecar(
+        host,
+        port,
+        directory=folder,
+        node=name,
+        stale_after=stale_after,
+        nvml=nvml,
+        web_config=web_config,
+    )
 
     def stop(_signal: int, _frame: object) -> None:
         # In a thread of its own, because it waits for the loop that this handler interrupts.

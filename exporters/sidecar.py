@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import socket
+import sys
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -15,13 +18,18 @@ from .collector import NodeCollector
 from .nvml.collector import NvmlCollector
 from .nvml.monitor import NvmlMonitor
 from .rankdirectory import RankDirectory
+from .servicecollector import ServiceCollector
+from .websecurity import WebSecurity, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+log = logging.getLogger("gpu_actuary")
+
 _CLIENT_TIMEOUT_SECONDS = 30.0
+_GOODBYE_SECONDS = 1.0
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -46,7 +54,8 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, security: WebSecurity | None) -> None:
+        self._security = security
         infos = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -61,11 +70,35 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
         self.setup_environ()
 
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection, over TLS where that is asked for; runs in the connection's thread.
+
+        The handshake happens here and not where connections are accepted, so that a client that
+        says nothing holds up nobody else.
+        """
+        context = self._security.current().tls if self._security is not None else None
+        if context is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(_CLIENT_TIMEOUT_SECONDS)
+        with context.wrap_socket(request, server_side=True) as encrypted:
+            super().finish_request(encrypted, client_address)
+            # Tells the client that nothing was cut off; it need not answer for long.
+            encrypted.settimeout(_GOODBYE_SECONDS)
+            with contextlib.suppress(OSError):
+                encrypted.unwrap().close()
+
+    def handle_error(self, _request: Any, client_address: Any) -> None:
+        """Log what is ours. A client that breaks off or speaks no TLS is its own affair."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            log.exception("Answering %s failed.", client_address)
+
 
 class Sidecar:
     """Serves the rank files of ``directory`` at ``host:port`` (port 0: any free one).
 
-    With ``nvml`` also what NVML says about the node's GPUs.
+    With ``nvml`` also what NVML says about the node's GPUs. ``web_config`` is a file in
+    Prometheus's web-configuration format: TLS and basic authentication, on every path.
     """
 
     def __init__(
@@ -77,22 +110,27 @@ class Sidecar:
         node: str,
         stale_after: float,
         nvml: bool = False,
+        web_config: Path | None = None,
     ) -> None:
-        """Bind the address; raises :class:`UsageError` when that is not possible."""
+        """Bind the address; raises :class:`UsageError` when something given does not work."""
+        security = WebSecurity(web_config) if web_config is not None else None
         registry = CollectorRegistry(auto_describe=False)
         self._nvml = NvmlMonitor() if nvml else None
         ranks = RankDirectory(directory, stale_after=stale_after)
         registry.register(NodeCollector(ranks, node, self._nvml))
         if self._nvml is not None:
             registry.register(NvmlCollector(self._nvml, node))
+        registry.register(ServiceCollector(security))
         try:
-            self._server = _Server(host, port)
+            self._server = _Server(host, port, security)
         except OSError as error:
             shown = f"[{host}]" if ":" in host else host
             raise UsageError(f"cannot listen on {shown}:{port}: {error.strerror}") from error
-        self._server.set_app(_routes(make_wsgi_app(registry), directory))
+        routes = _routes(make_wsgi_app(registry), directory)
+        self._server.set_app(guarded(routes, security) if security is not None else routes)
         shown = f"[{self._server.server_name}]" if ":" in host else self._server.server_name
-        self.url = f"http://{shown}:{self._server.server_port}"
+        scheme = "https" if security is not None and security.current().tls else "http"
+        self.url = f"{scheme}://{shown}:{self._server.server_port}"
 
     def serve(self) -> None:
         """Answer until :meth:`stop` is called from another thread."""

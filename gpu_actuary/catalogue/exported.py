@@ -406,4 +406,17 @@ HEALTH: Final = (
     ),
 )
 
-EXPORTED: Final = (*TASK, *PIPELINE, *ALGORITHM, *BUSINESS, *PHYSICAL, *HEALTH)
+SERVICE: Final = (
+    Series(
+        "actuary_exporter_web_config_in_force",
+        "gauge",
+        "",
+        "health",
+        "exporters",
+        "process",
+        "1 while the web configuration is in force as it lies on disk, 0 after a change that failed.",
+    ),
+)
+"""What the sidecar says only where the part of it is switched on that this is about."""
+
+EXPORTED: Final = (*TASK, *PIPELINE, *ALGORITHM, *BUSINESS, *PHYSICAL, *HEALTH, *SERVICE)

@@ -1,0 +1,30 @@
+"""What the sidecar says about its own optional parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.registry import Collector
+
+from .families import family
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.core import Metric
+
+    from .websecurity import WebSecurity
+
+
+class ServiceCollector(Collector):
+    """Shows the health of the parts that are switched on."""
+
+    def __init__(self, security: WebSecurity | None) -> None:
+        self._security = security
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of the parts that there are."""
+        if self._security is not None:
+            in_force = family("actuary_exporter_web_config_in_force")
+            in_force.add_metric((), float(self._security.up_to_date))
+            yield in_force

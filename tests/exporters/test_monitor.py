@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import os
+import subprocess
+import sys
 import threading
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -344,6 +348,58 @@ def test_a_directory_that_cannot_be_used_is_said_once_and_training_goes_on(
         run.record_loss(1.0)
     assert len(caplog.records) == 1
     assert "reports nothing" in caplog.text
+
+
+@pytest.mark.parametrize("with_criterion", [True, False])
+def test_a_watched_model_can_be_saved_whole_and_loaded_without_us(
+    tmp_path: Path, with_criterion: bool
+) -> None:
+    training = Training()
+    watched = torch.nn.ModuleList([training.model, training.criterion])
+    run = _monitor(training, tmp_path, **({} if with_criterion else {"criterion": None}))
+    for inputs, target in run.batches(training.data):
+        training.step(inputs, target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.save(watched, tmp_path / "whole.pt")
+        loss = training.criterion(training.model(inputs), target)
+        torch.save({"loss": loss}, tmp_path / "loss.pt")
+        copy.deepcopy(watched)
+    run.close()
+    load = """if True:
+        import sys, torch
+        sys.modules["gpu_actuary"] = None
+        model, criterion = torch.load(sys.argv[1], weights_only=False)
+        print(float(criterion(model(torch.ones(1, 6)), torch.zeros(1, 3))))
+    """
+    command = [sys.executable, "-c", load, str(tmp_path / "whole.pt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert math.isfinite(float(done.stdout))
+
+
+@pytest.mark.parametrize("with_criterion", [True, False])
+def test_a_model_and_its_loss_compile_into_one_graph_as_without_the_monitor(
+    tmp_path: Path, with_criterion: bool
+) -> None:
+    training = Training()
+    run = _monitor(training, tmp_path, **({} if with_criterion else {"criterion": None}))
+
+    @torch.compile(fullgraph=True, backend="eager")
+    def forward(inputs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = training.criterion(training.model(inputs), target)
+        return loss
+
+    for inputs, target in run.batches(training.data):
+        training.optimizer.zero_grad()
+        loss = forward(inputs, target)
+        run.record_loss(loss)
+        loss.backward()
+        training.optimizer.step()
+    run.close()
+    values = snapshot(tmp_path).values
+    assert values["actuary_steps_total"] == 12
+    assert math.isfinite(values["actuary_loss"])
+    assert phases(snapshot(tmp_path))["backward"] > 0
 
 
 def test_an_error_of_our_own_never_reaches_the_training(

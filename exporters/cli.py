@@ -49,6 +49,14 @@ def exporter(
             show_default=False,
         ),
     ] = None,
+    push_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Bearer token with which services may report evaluations. Users of --web-config "
+            "may in any case; without either, reports are off.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serve the training metrics of this node, and the state of its GPUs, to Prometheus.
 
@@ -70,6 +78,7 @@ def exporter(
         stale_after=stale_after,
         nvml=nvml,
         web_config=web_config,
+        push_token_file=push_token_file,
     )
 
     def stop(_signal: int, _frame: object) -> None:

@@ -21,12 +21,14 @@ from gpu_actuary.catalogue.exported import EXPORTED
 from gpu_actuary.catalogue.model import EXPORTER_RANK
 
 from .durations import StepDurations
+from .evaluationstore import RANK as SERVICE_RANK
 from .families import family as _family
 from .layout import BUCKET_BOUNDS, EVALUATION_SCORE, SLOT, SLOT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .evaluationstore import EvaluationStore
     from .nvml.monitor import NvmlMonitor
     from .rankdirectory import Rank, RankDirectory
 
@@ -43,11 +45,16 @@ class NodeCollector(Collector):
     """
 
     def __init__(
-        self, directory: RankDirectory, node: str, nvml: NvmlMonitor | None = None
+        self,
+        directory: RankDirectory,
+        node: str,
+        nvml: NvmlMonitor | None = None,
+        evaluations: EvaluationStore | None = None,
     ) -> None:
         self._directory = directory
         self._node = node
         self._nvml = nvml
+        self._evaluations = evaluations
         self._durations = StepDurations()
         self._lock = threading.Lock()
 
@@ -93,6 +100,9 @@ class NodeCollector(Collector):
                     if not extra:
                         continue
                 family.add_metric((*labels, extra) if extra else labels, value)
+        for name, job_id, metric, value in self._evaluations.samples() if self._evaluations else ():
+            labels = (self._node, job_id, SERVICE_RANK)
+            families[name][0].add_metric((*labels, metric) if metric else labels, value)
         return [family for family, _ in families.values()]
 
     def _step_durations(self, durations: dict[str, tuple[float, ...]]) -> HistogramMetricFamily:

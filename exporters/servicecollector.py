@@ -13,14 +13,23 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from .evaluationapi import EvaluationApi
+    from .evaluationstore import EvaluationStore
     from .websecurity import WebSecurity
 
 
 class ServiceCollector(Collector):
     """Shows the health of the parts that are switched on."""
 
-    def __init__(self, security: WebSecurity | None) -> None:
+    def __init__(
+        self,
+        security: WebSecurity | None,
+        evaluations: EvaluationStore | None,
+        api: EvaluationApi | None,
+    ) -> None:
         self._security = security
+        self._evaluations = evaluations
+        self._api = api
 
     def collect(self) -> Iterator[Metric]:
         """The families of the parts that there are."""
@@ -28,3 +37,12 @@ class ServiceCollector(Collector):
             in_force = family("actuary_exporter_web_config_in_force")
             in_force.add_metric((), float(self._security.up_to_date))
             yield in_force
+        if self._evaluations is not None:
+            withheld = family("actuary_evaluation_values_withheld_total")
+            withheld.add_metric((), float(self._evaluations.withheld))
+            yield withheld
+        if self._api is not None:
+            reports = family("actuary_evaluation_reports_total")
+            for result, count in self._api.results.items():
+                reports.add_metric((result,), float(count))
+            yield reports

@@ -14,12 +14,15 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from gpu_actuary.errors import UsageError
 
+from .bearertoken import BearerToken
 from .collector import NodeCollector
+from .evaluationapi import EvaluationApi, gate
+from .evaluationstore import EvaluationStore
 from .nvml.collector import NvmlCollector
 from .nvml.monitor import NvmlMonitor
 from .rankdirectory import RankDirectory
 from .servicecollector import ServiceCollector
-from .websecurity import WebSecurity, guarded
+from .websecurity import WebSecurity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +101,8 @@ class Sidecar:
     """Serves the rank files of ``directory`` at ``host:port`` (port 0: any free one).
 
     With ``nvml`` also what NVML says about the node's GPUs. ``web_config`` is a file in
-    Prometheus's web-configuration format: TLS and basic authentication, on every path.
+    Prometheus's web-configuration format: TLS and basic authentication, on every path. With users
+    in it, or with the bearer token in ``push_token_file``, services can report evaluations.
     """
 
     def __init__(
@@ -111,23 +115,28 @@ class Sidecar:
         stale_after: float,
         nvml: bool = False,
         web_config: Path | None = None,
+        push_token_file: Path | None = None,
     ) -> None:
         """Bind the address; raises :class:`UsageError` when something given does not work."""
         security = WebSecurity(web_config) if web_config is not None else None
+        token = BearerToken(push_token_file) if push_token_file is not None else None
+        push = token is not None or (security is not None and security.current().users is not None)
+        evaluations = EvaluationStore(directory) if push else None
+        api = EvaluationApi(evaluations) if evaluations is not None else None
         registry = CollectorRegistry(auto_describe=False)
         self._nvml = NvmlMonitor() if nvml else None
         ranks = RankDirectory(directory, stale_after=stale_after)
-        registry.register(NodeCollector(ranks, node, self._nvml))
+        registry.register(NodeCollector(ranks, node, self._nvml, evaluations))
         if self._nvml is not None:
             registry.register(NvmlCollector(self._nvml, node))
-        registry.register(ServiceCollector(security))
+        registry.register(ServiceCollector(security, evaluations, api))
         try:
             self._server = _Server(host, port, security)
         except OSError as error:
             shown = f"[{host}]" if ":" in host else host
             raise UsageError(f"cannot listen on {shown}:{port}: {error.strerror}") from error
-        routes = _routes(make_wsgi_app(registry), directory)
-        self._server.set_app(guarded(routes, security) if security is not None else routes)
+        pages = _routes(make_wsgi_app(registry), directory)
+        self._server.set_app(gate(pages, api, security, token))
         shown = f"[{self._server.server_name}]" if ":" in host else self._server.server_name
         scheme = "https" if security is not None and security.current().tls else "http"
         self.url = f"{scheme}://{shown}:{self._server.server_port}"

@@ -416,6 +416,27 @@ SERVICE: Final = (
         "process",
         "1 while the web configuration is in force as it lies on disk, 0 after a change that failed.",
     ),
+    Series(
+        "actuary_evaluation_reports_total",
+        "counter",
+        "",
+        "health",
+        "exporters",
+        "process",
+        "Evaluations that services reported to the sidecar, by what came of them.",
+        ("result",),
+        series_each=5,
+        values={"result": ("stored", "repeated", "conflict", "invalid", "failed")},
+    ),
+    Series(
+        "actuary_evaluation_values_withheld_total",
+        "counter",
+        "",
+        "health",
+        "exporters",
+        "process",
+        "Values of evaluations that came as NaN or infinite and are not shown.",
+    ),
 )
 """What the sidecar says only where the part of it is switched on that this is about."""
 

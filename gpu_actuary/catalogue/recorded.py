@@ -232,6 +232,12 @@ VALUE: Final = (
         core=True,
     ),
     _rule(
+        "rank:service_evaluation:timestamp_seconds",
+        "seconds since the epoch",
+        "business",
+        "When a service evaluated the job, while no rank has evaluated it since.",
+    ),
+    _rule(
         "job:quality_accuracy:ratio",
         "",
         "business",

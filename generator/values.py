@@ -13,14 +13,10 @@ from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from gpu_actuary.catalogue import LEVELS
+from gpu_actuary.options import duration_seconds
 
 from .problems import excerpt
 
-_UNITS = {"y": 31536000.0, "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
-_DURATION = re.compile(
-    r"(?:(\d{1,9})y)?(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?"
-    r"(?:(\d{1,9})m(?!s))?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?"
-)
 _PERCENTAGE = re.compile(r"[-+]?\d{1,9}(?:\.\d{1,9})?%")
 
 
@@ -49,14 +45,10 @@ def parse_duration(value: Any) -> Duration:
     """``90s``, ``5m``, ``1h30m``, ``2w``; raises a validation error for anything else."""
     if isinstance(value, Duration):
         return value
-    match = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
-    if match is None:
+    seconds = duration_seconds(value) if isinstance(value, str) else None
+    if seconds is None:
         raise wrong(value, "a duration such as 30s, 5m, 1h, 1d or 2w")
-    *parts, milliseconds = match.groups()
-    seconds = sum(
-        int(part) * unit for part, unit in zip(parts, _UNITS.values(), strict=True) if part
-    )
-    return Duration(value, seconds + (int(milliseconds) / 1000 if milliseconds else 0))
+    return Duration(value, seconds)
 
 
 def parse_positive_duration(value: Any) -> Duration:
@@ -80,8 +72,8 @@ def parse_quantity(value: Any) -> float:
     quantity = _number(value)
     if isinstance(value, str):
         quantity = _percentage(value)
-        if quantity is None and _DURATION.fullmatch(value) and value:
-            quantity = parse_duration(value).seconds
+        if quantity is None:
+            quantity = duration_seconds(value)
     if quantity is None:
         raise wrong(value, "a number, a duration such as 50ms or a percentage such as 10%")
     return quantity

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpu_actuary.errors import UsageError
-
-_UNITS = {"y": 365 * 86400, "w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1}
-_DURATION = re.compile(r"".join(rf"(?:(?P<{unit}>[0-9]{{1,9}}){unit})?" for unit in _UNITS))
+from gpu_actuary.options import UNIT_SECONDS, duration_seconds
 
 _UNIX_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 
@@ -25,14 +23,6 @@ class Period:
     def seconds(self) -> float:
         """Length of the period."""
         return self.until - self.since
-
-
-def parse_duration(text: str) -> int | None:
-    """Seconds of a Prometheus duration such as ``90m`` or ``1d12h``; None for anything else."""
-    match = _DURATION.fullmatch(text)
-    if not text or match is None:
-        return None
-    return sum(int(match[unit] or 0) * seconds for unit, seconds in _UNITS.items())
 
 
 def _parse_time(text: str) -> float | None:
@@ -68,7 +58,7 @@ def parse_period(since: str, until: str | None, *, now: float) -> Period:
 
 
 def _moment(option: str, text: str, *, before: float) -> float:
-    seconds = parse_duration(text)
+    seconds = duration_seconds(text)
     if seconds is not None:
         return before - seconds
     moment = _parse_time(text)
@@ -91,7 +81,7 @@ def duration(seconds: float) -> str:
     rest = round(seconds)
     parts = []
     for unit in ("d", "h", "m", "s"):
-        count, rest = divmod(rest, _UNITS[unit])
+        count, rest = divmod(rest, int(UNIT_SECONDS[unit]))
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts[:2]) or "0s"

@@ -12,12 +12,14 @@ import typer
 
 from gpu_actuary.errors import UsageError
 from gpu_actuary.formulas.risk import PRIOR_HAZARD_PER_GPU_DAY
+from gpu_actuary.options import join_address, parse_duration, parse_listen
 from gpu_actuary.prometheus import PrometheusClient
+from gpu_actuary.serving import serving
 
 from .exposition import PredictorCollector
 from .hazard import PriorHazard
-from .options import parse_duration, parse_headers, parse_listen, parse_prometheus
-from .server import serving
+from .options import parse_headers, parse_prometheus
+from .server import pages
 from .service import Predictor, Settings
 
 if TYPE_CHECKING:
@@ -92,10 +94,10 @@ def serve(
     signal.signal(signal.SIGINT, _stop)
     collector = PredictorCollector(hazard)
     with (
-        serving(collector, host, port) as address,
+        serving(pages(collector), host, port) as bound,
         PrometheusClient(url, headers=headers) as client,
     ):
-        log.info("serving %s/metrics", address)
+        log.info("serving http://%s/metrics", join_address(host, bound))
         Predictor(client, hazard, collector, settings).run()
 
 

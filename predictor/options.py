@@ -1,4 +1,4 @@
-"""Values of command-line options: durations, addresses, headers. Each error names the option."""
+"""Values of command-line options: the server's address and headers. Errors name the option."""
 
 from __future__ import annotations
 
@@ -12,29 +12,7 @@ from gpu_actuary.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(?:\d{1,9}(?:ms|s|m|h|d))+")
-_PART = re.compile(r"(\d+)(ms|[smhd])")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-
-
-def parse_duration(text: str, option: str) -> float:
-    """``30s``, ``5m``, ``1h30m`` as seconds; more than 0."""
-    if _DURATION.fullmatch(text):
-        seconds = sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
-        if seconds > 0:
-            return seconds
-    raise UsageError(f"{option} {text!r}: expected a duration above 0 such as 30s, 5m or 1h30m")
-
-
-def parse_listen(text: str) -> tuple[str, int]:
-    """``127.0.0.1:9420`` or ``[::1]:9420`` as host and port."""
-    host, colon, port = text.rpartition(":")
-    if colon and host and port.isdecimal() and int(port) <= 65535:
-        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-        if ":" not in bare or bare != host:
-            return bare, int(port)
-    raise UsageError(f"--listen {text!r}: expected host:port such as 127.0.0.1:9420, or [::1]:9420")
 
 
 def parse_prometheus(text: str) -> str:

@@ -10,9 +10,11 @@ from typing import Annotated
 
 import typer
 
-from .options import parse_duration, parse_listen
+from gpu_actuary.options import join_address, parse_duration, parse_listen
+from gpu_actuary.serving import serving
+
 from .samplefleet import sample_fleet
-from .server import serving
+from .server import pages_of
 from .simulation import Simulation
 from .targets import write_targets
 
@@ -61,9 +63,8 @@ def simulate(
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
-    with serving(simulation, host, port, lambda: time.monotonic() - began) as bound:
+    with serving(pages_of(simulation, lambda: time.monotonic() - began), host, port) as bound:
         if targets is not None:
             write_targets(targets, simulation.fleet, host, bound)
-        shown = f"[{host}]" if ":" in host else host
-        typer.echo(f"SIMULATED fleet at http://{shown}:{bound}/ (seed {seed})")
+        typer.echo(f"SIMULATED fleet at http://{join_address(host, bound)}/ (seed {seed})")
         stopped.wait()

@@ -20,7 +20,7 @@ from gpu_actuary.predictor.gpus import estimate
 from gpu_actuary.predictor.hazard import PriorHazard
 from gpu_actuary.predictor.identity import Gpu
 from gpu_actuary.predictor.inputs import Snapshot
-from gpu_actuary.predictor.options import parse_duration, parse_headers, parse_listen
+from gpu_actuary.predictor.options import parse_headers
 from gpu_actuary.predictor.overrides import CERTAIN, OVERRIDES, Evidence, decide
 
 probabilities = st.floats(min_value=0, max_value=1)
@@ -155,25 +155,6 @@ def test_every_gpu_is_either_estimated_or_withheld_and_a_silent_node_is_never_lo
             assert result.withheld[gpu] == "silent"
 
 
-@given(st.text(max_size=20) | st.from_regex(r"(\d{1,3}(ms|s|m|h|d)){1,3}", fullmatch=True))
-def test_a_duration_is_positive_seconds_or_a_clear_error(text: str) -> None:
-    try:
-        assert parse_duration(text, "--interval") > 0
-    except UsageError as error:
-        assert "--interval" in str(error)
-
-
-@given(st.text(max_size=20) | st.builds("{}:{}".format, st.text(max_size=9), st.integers()))
-def test_a_listening_address_is_host_and_port_or_a_clear_error(text: str) -> None:
-    try:
-        host, port = parse_listen(text)
-    except UsageError as error:
-        assert "--listen" in str(error)
-    else:
-        assert host
-        assert 0 <= port <= 65535
-
-
 @given(st.text(max_size=20))
 def test_a_header_is_sendable_or_a_clear_error_that_keeps_its_value(text: str) -> None:
     try:
@@ -184,11 +165,3 @@ def test_a_header_is_sendable_or_a_clear_error_that_keeps_its_value(text: str) -
         (pair,) = headers.items()
         assert "=".join(pair) == text
         assert "".join(pair).isascii()
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("30s", 30), ("5m", 300), ("1h30m", 5400), ("250ms", 0.25), ("2d", 172800)],
-)
-def test_durations_are_read_as_prometheus_writes_them(text: str, seconds: float) -> None:
-    assert parse_duration(text, "--interval") == seconds

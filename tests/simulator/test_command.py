@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from gpu_actuary.simulator.server import serving
+from gpu_actuary.serving import serving
+from gpu_actuary.simulator.server import pages_of
 from tests.servers import prometheus, wait_for
 
 from .reading import NODES, simulation
@@ -103,7 +104,7 @@ def test_a_folder_that_cannot_be_written_is_a_clear_message(tmp_path: Path) -> N
 
 
 def test_the_first_page_lists_every_path_and_says_simulated() -> None:
-    with serving(simulation(), "127.0.0.1", 0, lambda: 1.0) as port:
+    with serving(pages_of(simulation(), lambda: 1.0), "127.0.0.1", 0) as port:
         page = httpx.get(f"http://127.0.0.1:{port}/")
         paths = re.findall(r'href="([^"]+)"', page.text)
         assert "SIMULATED" in page.text
@@ -118,7 +119,7 @@ def test_the_first_page_lists_every_path_and_says_simulated() -> None:
 def test_a_mortal_node_dies_and_the_others_live() -> None:
     moment = 4.9
     fleet = simulation(die_after=5.0)
-    with serving(fleet, "127.0.0.1", 0, lambda: moment) as port:
+    with serving(pages_of(fleet, lambda: moment), "127.0.0.1", 0) as port:
         paths = [f"/nodes/{node}/{kind}" for node in NODES for kind in ("dcgm", "sidecar")]
 
         def down() -> set[str]:

@@ -14,6 +14,8 @@ import typer
 from gpu_actuary.errors import UsageError
 
 from .location import default_directory
+from .mlflowclient import MlflowClient
+from .mlflowpoller import MlflowSettings
 from .sidecar import Sidecar, parse_address
 
 
@@ -57,6 +59,28 @@ def exporter(
             show_default=False,
         ),
     ] = None,
+    mlflow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            help="MLflow tracking server to read evaluations from: http://HOST:PORT.",
+            show_default=False,
+        ),
+    ] = None,
+    mlflow_experiment: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Experiment to read, repeatable. Default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    mlflow_accuracy: Annotated[
+        str, typer.Option(metavar="METRIC", help="MLflow metric that is the accuracy, 0..1.")
+    ] = "accuracy",
+    mlflow_loss: Annotated[
+        str, typer.Option(metavar="METRIC", help="MLflow metric that is the evaluation loss.")
+    ] = "eval_loss",
 ) -> None:
     """Serve the training metrics of this node, and the state of its GPUs, to Prometheus.
 
@@ -70,6 +94,7 @@ def exporter(
         raise UsageError(f"--directory {folder}: this is a file; expected a folder")
     host, port = parse_address(listen)
     name = node or os.environ.get("NODE_NAME") or socket.gethostname()
+    looked_for = MlflowSettings(mlflow_experiment or (), mlflow_accuracy, mlflow_loss)
     sidecar = Sidecar(
         host,
         port,
@@ -79,6 +104,7 @@ def exporter(
         nvml=nvml,
         web_config=web_config,
         push_token_file=push_token_file,
+        mlflow=None if mlflow is None else (MlflowClient(mlflow, os.environ), looked_for),
     )
 
     def stop(_signal: int, _frame: object) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .evaluationapi import EvaluationApi
     from .evaluationstore import EvaluationStore
+    from .mlflowpoller import MlflowPoller
     from .websecurity import WebSecurity
 
 
@@ -26,10 +27,12 @@ class ServiceCollector(Collector):
         security: WebSecurity | None,
         evaluations: EvaluationStore | None,
         api: EvaluationApi | None,
+        mlflow: MlflowPoller | None,
     ) -> None:
         self._security = security
         self._evaluations = evaluations
         self._api = api
+        self._mlflow = mlflow
 
     def collect(self) -> Iterator[Metric]:
         """The families of the parts that there are."""
@@ -46,3 +49,11 @@ class ServiceCollector(Collector):
             for result, count in self._api.results.items():
                 reports.add_metric((result,), float(count))
             yield reports
+        if self._mlflow is not None and self._mlflow.up is not None:
+            up = family("actuary_mlflow_up")
+            up.add_metric((), float(self._mlflow.up))
+            yield up
+            runs = family("actuary_mlflow_runs")
+            for outcome, count in self._mlflow.runs.items():
+                runs.add_metric((outcome,), float(count))
+            yield runs

@@ -18,6 +18,7 @@ from .bearertoken import BearerToken
 from .collector import NodeCollector
 from .evaluationapi import EvaluationApi, gate
 from .evaluationstore import EvaluationStore
+from .mlflowpoller import MlflowPoller
 from .nvml.collector import NvmlCollector
 from .nvml.monitor import NvmlMonitor
 from .rankdirectory import RankDirectory
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from .mlflowclient import MlflowClient
+    from .mlflowpoller import MlflowSettings
 
 log = logging.getLogger("gpu_actuary")
 
@@ -103,6 +107,7 @@ class Sidecar:
     With ``nvml`` also what NVML says about the node's GPUs. ``web_config`` is a file in
     Prometheus's web-configuration format: TLS and basic authentication, on every path. With users
     in it, or with the bearer token in ``push_token_file``, services can report evaluations.
+    ``mlflow`` is a tracking server and what to look for there.
     """
 
     def __init__(
@@ -116,20 +121,24 @@ class Sidecar:
         nvml: bool = False,
         web_config: Path | None = None,
         push_token_file: Path | None = None,
+        mlflow: tuple[MlflowClient, MlflowSettings] | None = None,
     ) -> None:
         """Bind the address; raises :class:`UsageError` when something given does not work."""
         security = WebSecurity(web_config) if web_config is not None else None
         token = BearerToken(push_token_file) if push_token_file is not None else None
         push = token is not None or (security is not None and security.current().users is not None)
-        evaluations = EvaluationStore(directory) if push else None
-        api = EvaluationApi(evaluations) if evaluations is not None else None
+        evaluations = EvaluationStore(directory) if push or mlflow is not None else None
+        api = EvaluationApi(evaluations) if evaluations is not None and push else None
+        self._mlflow = None
+        if evaluations is not None and mlflow is not None:
+            self._mlflow = MlflowPoller(*mlflow, evaluations)
         registry = CollectorRegistry(auto_describe=False)
         self._nvml = NvmlMonitor() if nvml else None
         ranks = RankDirectory(directory, stale_after=stale_after)
         registry.register(NodeCollector(ranks, node, self._nvml, evaluations))
         if self._nvml is not None:
             registry.register(NvmlCollector(self._nvml, node))
-        registry.register(ServiceCollector(security, evaluations, api))
+        registry.register(ServiceCollector(security, evaluations, api, self._mlflow))
         try:
             self._server = _Server(host, port, security)
         except OSError as error:
@@ -145,11 +154,15 @@ class Sidecar:
         """Answer until :meth:`stop` is called from another thread."""
         if self._nvml is not None:
             self._nvml.start()
+        if self._mlflow is not None:
+            self._mlflow.start()
         with self._server:
             self._server.serve_forever(poll_interval=0.2)
 
     def stop(self) -> None:
         """End :meth:`serve`."""
+        if self._mlflow is not None:
+            self._mlflow.stop()
         self._server.shutdown()
 
 

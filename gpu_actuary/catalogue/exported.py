@@ -437,6 +437,27 @@ SERVICE: Final = (
         "process",
         "Values of evaluations that came as NaN or infinite and are not shown.",
     ),
+    Series(
+        "actuary_mlflow_up",
+        "gauge",
+        "",
+        "health",
+        "exporters",
+        "process",
+        "1 while the MLflow tracking server answers as it should, 0 otherwise.",
+    ),
+    Series(
+        "actuary_mlflow_runs",
+        "gauge",
+        "",
+        "health",
+        "exporters",
+        "process",
+        "MLflow runs in the last whole answer, by what became of them.",
+        ("outcome",),
+        series_each=4,
+        values={"outcome": ("used", "without_metrics", "old", "unusable")},
+    ),
 )
 """What the sidecar says only where the part of it is switched on that this is about."""
 

@@ -78,9 +78,9 @@ def test_a_taken_port_is_a_clear_message_and_exit_2() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--listen", "9430"), "--listen '9430': expected host:port"),
-        (("--listen", "127.0.0.1:70000"), "expected host:port"),
-        (("--listen", "::1:9430"), "expected host:port"),
+        (("--listen", "9430"), "--listen '9430': expected HOST:PORT"),
+        (("--listen", "127.0.0.1:70000"), "expected HOST:PORT"),
+        (("--listen", "::1:9430"), "in brackets: [::1]:9430"),
         (("--die-after", "60"), "--die-after '60': expected a duration"),
         (("--restart-every", "5s"), "--restart-every 5s: expected at least 75s"),
     ],

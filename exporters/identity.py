@@ -25,6 +25,9 @@ _JOB_ID_VARIABLES: Final = (
 _RANK_VARIABLES: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 _LOCAL_RANK_VARIABLES: Final = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 _WORLD_SIZE_VARIABLES: Final = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
+# Slurm's account is whom the cluster's operator charges, which is what a team is here.
+_TEAM_VARIABLES: Final = ("ACTUARY_TEAM", "SLURM_JOB_ACCOUNT")
+_PROJECT_VARIABLES: Final = ("ACTUARY_PROJECT",)
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -89,6 +92,21 @@ def _first_number(names: tuple[str, ...], environment: Mapping[str, str]) -> str
         if value.isdecimal():
             return value
     return ""
+
+
+def team(environment: Mapping[str, str] = os.environ) -> str:
+    """Who is charged: ``ACTUARY_TEAM``, else Slurm's account; "" when none says it."""
+    return _first_text(_TEAM_VARIABLES, environment)
+
+
+def project(environment: Mapping[str, str] = os.environ) -> str:
+    """What it is for: ``ACTUARY_PROJECT``; "" when that is not set."""
+    return _first_text(_PROJECT_VARIABLES, environment)
+
+
+def _first_text(names: tuple[str, ...], environment: Mapping[str, str]) -> str:
+    texts = (environment.get(name, "").strip() for name in names)
+    return next((text for text in texts if text), "")
 
 
 def pod(environment: Mapping[str, str] = os.environ) -> str:

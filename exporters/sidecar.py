@@ -52,6 +52,8 @@ def parse_address(text: str) -> tuple[str, int]:
 
 class _Handler(WSGIRequestHandler):
     timeout = _CLIENT_TIMEOUT_SECONDS  # a client that sends nothing must not hold a thread for ever
+    # Headers and body are two writes: the second must not wait until the first is acknowledged.
+    disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
         """Nothing: one line per scrape would drown what matters."""

@@ -24,6 +24,8 @@ from gpu_actuary.exporters.pytorch import monitor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+_STATISTICS_BLOCK = 16
+
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -44,9 +46,13 @@ class _Training:
 
 
 def _best_step_seconds(
-    make: Callable[[], torch.nn.Module], data: list[Pair], blocks: int, folder: Path
+    make: Callable[[], torch.nn.Module],
+    data: list[Pair],
+    blocks: int,
+    folder: Path,
+    **settings: bool,
 ) -> tuple[float, float]:
-    """CPU seconds per step without and with the monitor."""
+    """CPU seconds per step without and with the monitor and its ``settings``."""
     plain, watched = _Training(make()), _Training(make())
     run = monitor(
         watched.model,
@@ -54,6 +60,7 @@ def _best_step_seconds(
         criterion=watched.criterion,
         job_id="step-overhead",
         directory=folder,
+        **settings,
     )
     best = [float("inf"), float("inf")]
     for _ in range(blocks):
@@ -79,13 +86,22 @@ def _rank(rank: int, folder: str, blocks: int) -> None:
     )
     data = [(torch.randn(128, 512), torch.randn(128, 512)) for _ in range(15)]
     plain, watched = _best_step_seconds(_ddp_model, data, blocks, Path(folder) / "ranks")
+    # Gradients are measured in one of many steps: a block must be long enough to hold its share.
+    long_plain, measured = _best_step_seconds(
+        _ddp_model,
+        data * _STATISTICS_BLOCK,
+        max(blocks // _STATISTICS_BLOCK, 3),
+        Path(folder) / "ranks",
+        gradient_statistics=True,
+    )
     if rank == 0:
-        Path(folder, "result.json").write_text(json.dumps([plain, watched]), encoding="utf-8")
+        result = json.dumps([plain, watched, long_plain, measured])
+        Path(folder, "result.json").write_text(result, encoding="utf-8")
     torch.distributed.destroy_process_group()
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """The benchmark; about 3 minutes, or 30 seconds when ``quick``."""
+    """The benchmark; about 5 minutes, or one minute when ``quick``."""
     torch.set_num_threads(1)
     blocks = 10 if quick else 100
     with tempfile.TemporaryDirectory(prefix="step-overhead-") as folder:
@@ -97,6 +113,7 @@ def run(quick: bool) -> dict[str, Any]:
         "figures": {
             "added_us_per_step": (watched - plain) * 1e6,
             "ddp_added_percent": (ddp[1] / ddp[0] - 1) * 100,
+            "gradient_statistics_added_percent": (ddp[3] / ddp[2] - 1) * 100,
         },
         "conditions": {
             "plain_us_per_step": plain * 1e6,

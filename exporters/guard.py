@@ -11,12 +11,12 @@ from torch.compiler import is_compiling
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .recorder import Recorder
+    from .reporter import Reporter
 
 log = logging.getLogger("gpu_actuary")
 
 
-def guarded(recorder: Recorder, function: Callable[..., Any]) -> Callable[..., None]:
+def guarded(recorder: Reporter, function: Callable[..., Any]) -> Callable[..., None]:
     """``function`` as a callback that never raises and returns nothing.
 
     It does nothing once the recorder was closed, and in a forked child. An error is logged and
@@ -31,7 +31,7 @@ def guarded(recorder: Recorder, function: Callable[..., Any]) -> Callable[..., N
 class _Guarded:
     __torch_unserializable__: Final = True  # a saved loss goes without its hooks, and no warning
 
-    def __init__(self, recorder: Recorder, function: Callable[..., Any]) -> None:
+    def __init__(self, recorder: Reporter, function: Callable[..., Any]) -> None:
         self._recorder = recorder
         self._function = function
 
@@ -51,7 +51,7 @@ class _Guarded:
         return getattr, (nullcontext(), "__exit__")  # takes anything and returns None
 
 
-def give_up(recorder: Recorder) -> None:
+def give_up(recorder: Reporter) -> None:
     """After an error of the monitor's own: say it once, and end the reports in order.
 
     The rank itself is well, so its file is closed cleanly: a monitor's error must not look like a

@@ -12,9 +12,11 @@ from torch.nn.parallel import DistributedDataParallel
 from .batches import batch_size
 from .ddp import ExposedCommunication
 from .description import model_device
+from .gradients import GradientStatistics
 from .guard import guarded
 from .layout import SLOT
 from .lossreader import LossReader
+from .lossscale import LossScale
 from .phases import DATA_WAIT, FORWARD, OPTIMIZER, OTHER
 from .tensors import tensors_with_gradient, when_gradient_comes
 
@@ -64,6 +66,9 @@ class TrainingHooks:
         optimizer: torch.optim.Optimizer,
         criterion: Any,
         work: ModelWork,
+        *,
+        gradient_statistics: bool = False,
+        scaler: Any = None,
     ) -> None:
         self._recorder = recorder
         self._optimizer = optimizer
@@ -92,6 +97,17 @@ class TrainingHooks:
             hook = guarded(recorder, self._forward_done)
             self._handles.append(model.register_forward_hook(hook))
         self._communication = _exposed_communication(model, recorder)
+        self._loss_scale = _loss_scale(scaler, recorder)
+        self._gradients = None
+        if gradient_statistics:
+            self._gradients = GradientStatistics(
+                recorder,
+                model,
+                optimizer,
+                self._loss_scale,
+                lambda: self._step_samples,
+                lambda function: guarded(recorder, function),
+            )
 
     def detach(self) -> None:
         """Remove every hook."""
@@ -99,6 +115,8 @@ class TrainingHooks:
             handle.remove()
         if self._communication is not None:
             self._communication.detach()
+        if self._gradients is not None:
+            self._gradients.detach()
 
     # -- the batch loop --------------------------------------------------------------------------
 
@@ -116,6 +134,8 @@ class TrainingHooks:
         self._delivered_samples += samples
         self._step_samples += samples
         self._step_tokens += tokens
+        if self._loss_scale is not None:
+            self._loss_scale.look()
 
     def first_batch_arrived(self, seconds: float) -> None:
         """The first batch of an epoch took ``seconds``, the start of the loader included."""
@@ -125,6 +145,8 @@ class TrainingHooks:
         """The loader is exhausted, or the loop was left."""
         if not self._recorder.starting_up():
             self._recorder.switch(OTHER)
+        if self._loss_scale is not None:
+            self._loss_scale.finish()
         self.report()
         self._recorder.publish()
 
@@ -171,13 +193,19 @@ class TrainingHooks:
     def _backward_begins(self, _gradient: torch.Tensor) -> None:
         if self._recorder.begin_backward() and self._communication is not None:
             self._communication.begin_pass()
+        if self._gradients is not None:
+            self._gradients.pass_begins()
 
     def _before_optimizer(self, *_arguments: Any) -> None:
         self._recorder.switch(OPTIMIZER)
         if self._communication is not None:
             self._communication.end_step()
+        if self._gradients is not None:
+            self._gradients.before_optimizer()
 
     def _after_optimizer(self, *_arguments: Any) -> None:
+        if self._gradients is not None:
+            self._gradients.after_optimizer()
         loss = self._losses.end_step(self._batches)
         self._samples += self._step_samples
         self._tokens += self._step_tokens
@@ -185,6 +213,16 @@ class TrainingHooks:
         if self._recorder.step(loss):
             self.report()
             self._recorder.publish()
+
+
+def _loss_scale(scaler: Any, recorder: Recorder) -> LossScale | None:
+    if scaler is None:
+        return None
+    try:
+        return LossScale(scaler, recorder)
+    except AttributeError:
+        log.warning("scaler=%s is ignored: expected a torch.amp.GradScaler.", type(scaler).__name__)
+        return None
 
 
 def _exposed_communication(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAGIC: Final = b"ACTRANK\n"
-LAYOUT_VERSION: Final = 1
+LAYOUT_VERSION: Final = 2
 HEADER: Final = struct.Struct("=8sIIIII")
 """Magic, layout version, metadata length in bytes, metadata checksum, bank size in bytes, pid."""
 SEQUENCE: Final = struct.Struct("=Q")

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import torch
 
+from .devicecopy import DeviceCopy
+
 
 class LossReader:
     """Collects the losses of one step and hands out their value once it is known.
 
-    A loss on the CPU is known at once. One on a CUDA device is summed there and copied to pinned
-    memory without blocking; its value is handed out at a later step, when the copy has happened.
-    Losses on other devices are left out, because reading them would wait for the device.
+    A loss on the CPU is known at once. One on a CUDA device is summed there and handed out at a
+    later step, when its copy has arrived. Losses on other devices are left out.
     """
 
     def __init__(self) -> None:
         self._on_host = 0.0
         self._on_device: torch.Tensor | None = None
         self._count = 0
-        self._pinned: torch.Tensor | None = None
-        self._copied: torch.cuda.Event | None = None
-        self._in_flight = False
+        self._copy = DeviceCopy()
 
     def add(self, loss: torch.Tensor | float) -> None:
         """Add a scalar loss; a tensor with more than one element is ignored."""
@@ -47,23 +46,10 @@ class LossReader:
         if device is None:
             return host / divisor
         value = self._arrived()
-        if not self._in_flight:
-            self._send((device + host) / divisor)
+        if not self._copy.in_flight:
+            self._copy.send(((device + host) / divisor).reshape(1))
         return value
 
-    def _send(self, value: torch.Tensor) -> None:
-        if self._pinned is None:
-            self._pinned = torch.empty((), dtype=torch.float32, pin_memory=True)
-            self._copied = torch.cuda.Event()
-        self._pinned.copy_(value, non_blocking=True)
-        assert self._copied is not None
-        self._copied.record(torch.cuda.current_stream(value.device))
-        self._in_flight = True
-
     def _arrived(self) -> float | None:
-        if not self._in_flight or self._copied is None or self._pinned is None:
-            return None
-        if not self._copied.query():
-            return None
-        self._in_flight = False
-        return float(self._pinned)
+        numbers = self._copy.arrived()
+        return None if numbers is None else numbers[0]

@@ -62,6 +62,8 @@ def monitor(
     flops_per_token: float | None = None,
     flops_convention: str = "",
     peak_flops: float | None = None,
+    gradient_statistics: bool = False,
+    scaler: Any = None,
     directory: str | os.PathLike[str] | None = None,
 ) -> Run:
     """Report the training of ``model`` by ``optimizer`` to the node's sidecar.
@@ -73,6 +75,10 @@ def monitor(
     backward pass together, counted as ``flops_convention`` says; ``peak_flops`` is the device's
     dense peak in FLOP/s, needed where it is not known (see ``peaks.py``). Without them there is no
     MFU. ``precision`` is for example "bf16"; give it when autocast is used.
+
+    ``gradient_statistics`` adds gradient norm, noise scale and update size, measured in as few steps
+    as keeps their cost at 1 % of the training's time. ``scaler`` is the ``torch.amp.GradScaler``,
+    where there is one: for the loss scale, and to undo it in the gradients.
 
     ``job_id`` stays the same over restarts; see ``identity.py`` for where it comes from otherwise.
     ``directory`` overrides ``ACTUARY_DIRECTORY`` and the default in shared memory.
@@ -104,7 +110,16 @@ def monitor(
             peak = known_peak_flops(device_name(model_device(model)), file.fields["precision"])
         if peak is not None:
             recorder.set(_PEAK, peak)
-        return Run(recorder, TrainingHooks(recorder, model, optimizer, criterion, work))
+        hooks = TrainingHooks(
+            recorder,
+            model,
+            optimizer,
+            criterion,
+            work,
+            gradient_statistics=gradient_statistics,
+            scaler=scaler,
+        )
+        return Run(recorder, hooks)
     except Exception:  # noqa: BLE001  # as above
         give_up(recorder)
         return Run(None, None)

@@ -1,40 +1,31 @@
 """What a rank reports: phases, steps, losses, evaluations. Without torch.
 
-A :class:`Recorder` owns the rank's file. Its methods are called from the training (any thread), a
-daemon thread publishes every second in between, so that counters move during a long checkpoint or
-a hang.
+The methods of a :class:`Recorder` are called from the training (any thread); the reporter's thread
+publishes every second in between, so that counters move during a long checkpoint or a hang.
 """
 
 from __future__ import annotations
 
-import logging
-import multiprocessing.util
 import os
-import sys
-import threading
-import weakref
 from bisect import bisect_left
 from math import isfinite, isnan, nan
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
-from gpu_actuary.catalogue import BY_NAME
 from gpu_actuary.catalogue.exported import STEP_BUCKETS
 from gpu_actuary.catalogue.vocabulary import PHASES
 
+from .divergence import Divergence
 from .layout import BUCKET_BOUNDS, SLOT, STEP_DURATION, STEP_SECONDS
 from .loss import LossTrend
 from .phases import BACKWARD, COMM_EXPOSED, OTHER, STARTUP, PhaseClock, process_start
+from .reporter import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .rankfile import RankFile
 
-log = logging.getLogger("gpu_actuary")
-
-FLUSH_SECONDS: Final = 1.0
-"""How often the thread publishes, whatever the training does."""
 STEP_PUBLISH_SECONDS: Final = 0.02
 """Steps publish at most this often; so much can be missing when the process is killed."""
 
@@ -48,6 +39,7 @@ _REDONE: Final = SLOT["actuary_redone_steps_total"]
 _HIGHEST: Final = SLOT[".highest"]
 _LOSS: Final = SLOT["actuary_loss"]
 _SLOPE: Final = SLOT["actuary_loss_slope_per_hour"]
+_DIVERGENCE: Final = SLOT["actuary_divergence_score"]
 _NONFINITE_LOSS: Final = SLOT["actuary_nonfinite_steps_total/loss"]
 _INITIAL_LOSS: Final = SLOT["actuary_evaluation_initial_loss"]
 _EVALUATION_LOSS: Final = SLOT["actuary_evaluation_loss"]
@@ -57,20 +49,13 @@ _FIRST_SCORE: Final = SLOT["actuary_evaluation_score/0"]
 _CHECKPOINT_TIME: Final = SLOT["actuary_checkpoint_last_success_timestamp_seconds"]
 _CHECKPOINT_BYTES: Final = SLOT["actuary_checkpoint_bytes"]
 
-# What stays true when the process ends; other gauges describe the attempt that set them.
-_LASTING_GAUGES: Final = ("actuary_checkpoint_", "actuary_evaluation_", "actuary_quality_")
-
-_recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 _startup_is_reported = False
 
 
 def _after_fork_in_child() -> None:
-    """The file belongs to the parent: the child (a data loader's worker, say) lets go of it."""
+    """A child that becomes a training of its own has a startup of its own."""
     global _startup_is_reported
     _startup_is_reported = False
-    for recorder in list(_recorders):
-        recorder.abandon()
-    _recorders.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -91,19 +76,13 @@ def _claim_startup() -> float:
         return monotonic()
 
 
-class Recorder:
-    """Reports of one rank into one file, thread-safe.
-
-    ``active`` is False once it was closed, and in a forked child: then no method may be called.
-    """
+class Recorder(Reporter):
+    """What one rank of a training reports."""
 
     def __init__(self, file: RankFile) -> None:
-        self.active = True
-        self._file = file
-        self._values = file.values
-        # Re-entrant: a signal handler may report while the same thread is in the middle of it.
-        self._lock = threading.RLock()
+        super().__init__(file)
         self._trend = LossTrend()
+        self._divergence = Divergence()
         self._prepare_slots()
         now = monotonic()
         phases = self._values[_FIRST_PHASE : _FIRST_PHASE + len(PHASES)]
@@ -114,23 +93,9 @@ class Recorder:
         self._position = 0.0 if isnan(highest) else highest
         self._values[_HIGHEST] = self._position
         self._clock.settle(now)
-        file.publish()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(
-            target=self._flush_until_stopped, name="gpu-actuary", daemon=True
-        )
-        self._thread.start()
-        _recorders.add(self)
-        self._at_exit = multiprocessing.util.Finalize(
-            None, _close_at_exit, args=(weakref.ref(self),), exitpriority=0
-        )
+        self._start()
 
     def _prepare_slots(self) -> None:
-        for name, index in SLOT.items():
-            series = BY_NAME.get(name.partition("/")[0])
-            lasting = name.startswith(_LASTING_GAUGES)
-            if series is not None and series.type == "gauge" and not lasting:
-                self._values[index] = nan
         zero = [f"{STEP_SECONDS}/{p}" for p in PHASES if p not in _PHASES_ABSENT_AT_FIRST]
         zero += [f"{STEP_DURATION}/{bound}" for bound in (*BUCKET_BOUNDS, "sum")]
         zero += ["actuary_steps_total", "actuary_redone_steps_total"]
@@ -224,8 +189,10 @@ class Recorder:
                 self._publish_at = now + STEP_PUBLISH_SECONDS
             if loss is not None:
                 self._record_loss(loss)
-                if due and isfinite(loss):
-                    self._trend.add(loss, now)
+                if due:
+                    self._divergence.add_loss(loss)
+                    if isfinite(loss):
+                        self._trend.add(loss, now)
             return due
 
     def resume(self, step: int) -> None:
@@ -239,7 +206,13 @@ class Recorder:
             self._values[_HIGHEST] = highest
             self._clock.count_as_recompute(self._position < highest, monotonic())
             self._trend.reset()
-            self._values[_SLOPE] = nan
+            self._divergence.reset()
+            self._values[_SLOPE] = self._values[_DIVERGENCE] = nan
+
+    def observe_gradient(self, norm: float) -> None:
+        """A gradient norm for the divergence score, infinite when the gradient was not finite."""
+        with self._lock:
+            self._divergence.add_gradient(norm)
 
     def _record_loss(self, value: float) -> None:
         values = self._values
@@ -280,85 +253,12 @@ class Recorder:
             self._values[_CHECKPOINT_BYTES] = nan if size_bytes is None else float(size_bytes)
             self._file.publish()
 
-    def publish(self) -> None:
-        """Make everything visible now."""
-        with self._lock:
-            self._file.publish()
-
-    def set(self, slot: int, value: float) -> None:
-        """Set a gauge; what is not finite makes it absent."""
-        with self._lock:
-            self._values[slot] = _finite(value)
-
-    def add(self, amounts: Mapping[int, float]) -> None:
-        """Add to the counters with these slots; a counter exists from its first addition on."""
-        values = self._values
-        with self._lock:
-            for slot, amount in amounts.items():
-                before = values[slot]
-                values[slot] = amount if isnan(before) else before + amount
-
-    # -- life ------------------------------------------------------------------------------------
-
-    def _flush_until_stopped(self) -> None:
-        complained = False
-        while not self._stopped.wait(FLUSH_SECONDS):
-            try:
-                with self._lock:
-                    if not self.active:
-                        return
-                    self._flush()
-                    self._file.restore_if_missing()
-            except OSError as error:
-                if not complained:
-                    complained = True
-                    log.warning("The rank file cannot be put back: %s", error)
-            except Exception:
-                log.exception("The monitor's background thread ended; the training goes on.")
-                return
-
-    def _flush(self) -> None:
-        now = monotonic()
+    def _settle(self, now: float) -> None:
         self._clock.settle(now)
         slope = self._trend.slope_per_hour(now)
         self._values[_SLOPE] = nan if slope is None else slope
-        self._file.publish()
-
-    def close(self, *, clean: bool) -> None:
-        """Publish a last time and let go of the file; ``clean`` says that nothing went wrong."""
-        with self._lock:
-            if not self.active:
-                return
-            self.active = False
-            self._stopped.set()
-            self._clock.settle(monotonic())
-            self._file.close(clean=clean)
-        _recorders.discard(self)
-
-    def abandon(self) -> None:
-        """In a forked child: forget the file without touching its content."""
-        self.active = False
-        # The parent's other thread may have held the lock at the moment of the fork.
-        self._lock = threading.RLock()
-        self._file.release()
-
-
-def _close_at_exit(reference: weakref.ref[Recorder]) -> None:
-    recorder = reference()
-    if recorder is not None and recorder.active:
-        recorder.close(clean=not _ends_by_error())
-
-
-def _ends_by_error() -> bool:
-    """Whether this process is ending because of an exception.
-
-    A child of multiprocessing runs its finalizers while the exception is being handled; the main
-    process first prints it, which leaves it in ``sys.last_type``.
-    """
-    error = sys.exc_info()[1]
-    if isinstance(error, SystemExit):
-        return error.code not in (None, 0)
-    return error is not None or getattr(sys, "last_type", None) is not None
+        score = self._divergence.score()
+        self._values[_DIVERGENCE] = nan if score is None else score
 
 
 def _finite(value: float) -> float:

@@ -18,7 +18,7 @@ from gpu_actuary.catalogue.vocabulary import (
 )
 
 BUDGETS = {
-    ("exporters", "rank"): 40,
+    ("exporters", "rank"): 65,
     ("exporters", "gpu"): 40,
     ("exporters", "job"): 2,
     ("rules", "gpu"): 50,

@@ -178,6 +178,59 @@ PIPELINE: Final = (
     ),
 )
 
+GRADIENT: Final = (
+    _rank(
+        "actuary_divergence_score",
+        "gauge",
+        "",
+        "algorithm",
+        "Lasting rise of loss or gradient norm over its own baseline, 0..10; 1 is anomalous.",
+    ),
+    _rank(
+        "actuary_loss_scale",
+        "gauge",
+        "",
+        "algorithm",
+        "Loss scale of automatic mixed precision.",
+    ),
+    _rank(
+        "actuary_gradient_norm",
+        "gauge",
+        "",
+        "algorithm",
+        "Norm of the whole batch's gradient, unscaled and before clipping, in a sampled step.",
+    ),
+    _rank(
+        "actuary_gradient_variance",
+        "gauge",
+        "",
+        "algorithm",
+        "tr Σ: variance of one sample's gradient; unbiased, so it may be negative.",
+    ),
+    _rank(
+        "actuary_gradient_squared_norm",
+        "gauge",
+        "",
+        "algorithm",
+        "|G|² without the noise's share; unbiased, so it may be negative.",
+    ),
+    _rank(
+        "actuary_gradient_noise_scale",
+        "gauge",
+        "samples",
+        "algorithm",
+        "B_simple = tr Σ ÷ |G|² of the rank; absent while either is not positive.",
+    ),
+    _rank(
+        "actuary_update_ratio",
+        "gauge",
+        "",
+        "algorithm",
+        "‖Δw‖ ÷ ‖w‖ of a sampled step.",
+    ),
+)
+"""How the optimisation itself goes; no simulated training reports it."""
+
 ALGORITHM: Final = (
     _rank("actuary_loss", "gauge", "", "algorithm", "Training loss of the last steps.", core=True),
     _rank(
@@ -193,10 +246,12 @@ ALGORITHM: Final = (
         "counter",
         "",
         "algorithm",
-        "Steps whose loss was NaN or infinite; the value itself is withheld.",
+        "Steps whose loss or gradient was NaN or infinite, as far as seen; the value is withheld.",
         ("kind",),
-        values={"kind": ("loss",)},
+        each=2,
+        values={"kind": ("loss", "gradient")},
     ),
+    *GRADIENT,
 )
 
 BUSINESS: Final = (

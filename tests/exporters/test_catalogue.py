@@ -19,29 +19,37 @@ from .reading import finished, run_script, sidecar
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-# Two ranks train together, evaluate, save, and stay alive while the sidecar is scraped.
+# Two ranks train together on data of their own, with all that can be asked for, evaluate, save, and
+# stay alive while the sidecar is scraped.
 TRAINING = """
 import os, time, torch, torch.distributed, torch.multiprocessing
 from torch.nn.parallel import DistributedDataParallel
+from gpu_actuary.exporters import sampling
 from gpu_actuary.exporters.pytorch import monitor
+
+sampling.interval = lambda *_: 2  # noise takes ten measurements
 
 def train(rank, port_file):
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{port_file}", rank=rank, world_size=2)
+    torch.manual_seed(rank)
     model = DistributedDataParallel(torch.nn.Embedding(9, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     run = monitor(model, optimizer, job_id="all", directory="ranks", peak_flops=1e12,
-                  flops_per_token=24.0, team="t", project="p")
-    pairs = [{"input_ids": torch.arange(8)} for _ in range(90)]
+                  flops_per_token=24.0, team="t", project="p", gradient_statistics=True,
+                  scaler=(scaler := torch.amp.GradScaler("cpu")))
+    pairs = [{"input_ids": torch.randint(0, 9, (8,))} for _ in range(120)]
     loader = torch.utils.data.DataLoader(pairs, batch_size=2)
     for _ in range(2):
         for batch in run.batches(loader):
             loss = model(batch["input_ids"]).square().mean()
             run.record_loss(loss)
-            loss.backward()
-            optimizer.step()
-            time.sleep(0.1)
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            time.sleep(0.08)
     with run.evaluating():
         run.evaluation(accuracy=0.5, loss=2.0, quality=0.5)
     with run.checkpoint(__file__):

@@ -1,0 +1,149 @@
+"""Keeping a rank's file: its values, the thread that publishes them, and the end. Without torch."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing.util
+import os
+import sys
+import threading
+import weakref
+from math import isfinite, isnan, nan
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from gpu_actuary.catalogue import BY_NAME
+
+from .layout import SLOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .rankfile import RankFile
+
+log = logging.getLogger("gpu_actuary")
+
+FLUSH_SECONDS: Final = 1.0
+"""How often the thread publishes, whatever the process does."""
+
+# What stays true when the process ends; other gauges describe the attempt that set them.
+_LASTING_GAUGES: Final = ("actuary_checkpoint_", "actuary_evaluation_", "actuary_quality_")
+
+_reporters: weakref.WeakSet[Reporter] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """The file belongs to the parent: the child (a data loader's worker, say) lets go of it."""
+    for reporter in list(_reporters):
+        reporter.abandon()
+    _reporters.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+class Reporter:
+    """Reports of one process into one file, thread-safe.
+
+    ``active`` is False once it was closed, and in a forked child: then no method may be called.
+    A subclass prepares its values and then calls :meth:`_start`.
+    """
+
+    def __init__(self, file: RankFile) -> None:
+        self.active = True
+        self._file = file
+        self._values = file.values
+        # Re-entrant: a signal handler may report while the same thread is in the middle of it.
+        self._lock = threading.RLock()
+        self._stopped = threading.Event()
+        for name, index in SLOT.items():
+            series = BY_NAME.get(name.partition("/")[0])
+            lasting = name.startswith(_LASTING_GAUGES)
+            if series is not None and series.type == "gauge" and not lasting:
+                self._values[index] = nan
+
+    def _start(self) -> None:
+        self._file.publish()
+        thread = threading.Thread(target=self._flush_until_stopped, name="gpu-actuary", daemon=True)
+        thread.start()
+        _reporters.add(self)
+        multiprocessing.util.Finalize(
+            None, _close_at_exit, args=(weakref.ref(self),), exitpriority=0
+        )
+
+    def _settle(self, now: float) -> None:
+        """Bring values that depend on time up to ``now``, in monotonic seconds, before a flush."""
+
+    def publish(self) -> None:
+        """Make everything visible now."""
+        with self._lock:
+            self._file.publish()
+
+    def set(self, slot: int, value: float) -> None:
+        """Set a gauge; what is not finite makes it absent."""
+        with self._lock:
+            self._values[slot] = value if isfinite(value) else nan
+
+    def add(self, amounts: Mapping[int, float]) -> None:
+        """Add to the counters with these slots; a counter exists from its first addition on."""
+        values = self._values
+        with self._lock:
+            for slot, amount in amounts.items():
+                before = values[slot]
+                values[slot] = amount if isnan(before) else before + amount
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def _flush_until_stopped(self) -> None:
+        complained = False
+        while not self._stopped.wait(FLUSH_SECONDS):
+            try:
+                with self._lock:
+                    if not self.active:
+                        return
+                    self._settle(monotonic())
+                    self._file.publish()
+                    self._file.restore_if_missing()
+            except OSError as error:
+                if not complained:
+                    complained = True
+                    log.warning("The rank file cannot be put back: %s", error)
+            except Exception:
+                log.exception("The monitor's background thread ended; the training goes on.")
+                return
+
+    def close(self, *, clean: bool) -> None:
+        """Publish a last time and let go of the file; ``clean`` says that nothing went wrong."""
+        with self._lock:
+            if not self.active:
+                return
+            self.active = False
+            self._stopped.set()
+            self._settle(monotonic())
+            self._file.close(clean=clean)
+        _reporters.discard(self)
+
+    def abandon(self) -> None:
+        """In a forked child: forget the file without touching its content."""
+        self.active = False
+        # The parent's other thread may have held the lock at the moment of the fork.
+        self._lock = threading.RLock()
+        self._file.release()
+
+
+def _close_at_exit(reference: weakref.ref[Reporter]) -> None:
+    reporter = reference()
+    if reporter is not None and reporter.active:
+        reporter.close(clean=not _ends_by_error())
+
+
+def _ends_by_error() -> bool:
+    """Whether this process is ending because of an exception.
+
+    A child of multiprocessing runs its finalizers while the exception is being handled; the main
+    process first prints it, which leaves it in ``sys.last_type``.
+    """
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        return error.code not in (None, 0)
+    return error is not None or getattr(sys, "last_type", None) is not None

@@ -61,6 +61,12 @@ class PrometheusClient:
             )
         except (httpx.InvalidURL, ValueError) as error:
             raise PrometheusError(f"{url!r} is not a web address: {error}") from error
+        base = self._http.base_url
+        if base.scheme not in ("http", "https") or not base.host:
+            self._http.close()
+            raise PrometheusError(
+                f"{url!r} is not a web address; expected one such as http://127.0.0.1:9090"
+            )
 
     def __enter__(self) -> PrometheusClient:
         return self

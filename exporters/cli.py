@@ -12,11 +12,12 @@ from typing import Annotated
 import typer
 
 from gpu_actuary.errors import UsageError
+from gpu_actuary.options import parse_listen
 
 from .location import default_directory
 from .mlflowclient import MlflowClient
 from .mlflowpoller import MlflowSettings
-from .sidecar import Sidecar, parse_address
+from .sidecar import Sidecar
 
 
 def exporter(
@@ -92,7 +93,7 @@ def exporter(
     folder = directory or default_directory()
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--directory {folder}: this is a file; expected a folder")
-    host, port = parse_address(listen)
+    host, port = parse_listen(listen)
     name = node or os.environ.get("NODE_NAME") or socket.gethostname()
     looked_for = MlflowSettings(mlflow_experiment or (), mlflow_accuracy, mlflow_loss)
     sidecar = Sidecar(

@@ -13,6 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from gpu_actuary.errors import UsageError
+from gpu_actuary.options import join_address
 
 from .bearertoken import BearerToken
 from .collector import NodeCollector
@@ -37,17 +38,6 @@ log = logging.getLogger("gpu_actuary")
 
 _CLIENT_TIMEOUT_SECONDS = 30.0
 _GOODBYE_SECONDS = 1.0
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``; IPv6 hosts stand in brackets. Raises :class:`UsageError`."""
-    host, separator, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise UsageError(f"--listen {text!r}: expected HOST:PORT, for example 127.0.0.1:9410")
-    if ":" in host and not bracketed:
-        raise UsageError(f"--listen {text!r}: write an IPv6 host in brackets: [{host}]:{port}")
-    return (host[1:-1] if bracketed else host), int(port)
 
 
 class _Handler(WSGIRequestHandler):
@@ -144,13 +134,14 @@ class Sidecar:
         try:
             self._server = _Server(host, port, security)
         except OSError as error:
-            shown = f"[{host}]" if ":" in host else host
-            raise UsageError(f"cannot listen on {shown}:{port}: {error.strerror}") from error
+            raise UsageError(
+                f"cannot listen on {join_address(host, port)}: {error.strerror}; "
+                "choose another address with --listen"
+            ) from error
         pages = _routes(make_wsgi_app(registry), directory)
         self._server.set_app(gate(pages, api, security, token))
-        shown = f"[{self._server.server_name}]" if ":" in host else self._server.server_name
         scheme = "https" if security is not None and security.current().tls else "http"
-        self.url = f"{scheme}://{shown}:{self._server.server_port}"
+        self.url = f"{scheme}://{join_address(self._server.server_name, self._server.server_port)}"
 
     def serve(self) -> None:
         """Answer until :meth:`stop` is called from another thread."""

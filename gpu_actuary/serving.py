@@ -24,6 +24,8 @@ class PageHandler(BaseHTTPRequestHandler):
 
     # A client that sends nothing must not hold a thread for ever.
     timeout = 10
+    # Headers and page are two writes: without this, the second waits for the first's receipt.
+    disable_nagle_algorithm = True
 
     def page(self, path: str) -> None:
         """Answer a request for ``path``, which has no query in it."""

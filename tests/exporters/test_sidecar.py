@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from gpu_actuary.errors import UsageError
 from gpu_actuary.exporters.layout import BUCKET_BOUNDS, SLOT, STEP_DURATION
-from gpu_actuary.exporters.sidecar import Sidecar, parse_address
+from gpu_actuary.exporters.sidecar import Sidecar
 
 from ..servers import prometheus, wait_for
 from .reading import exposed, scrape, sidecar
@@ -272,27 +272,6 @@ def test_a_real_prometheus_stores_hostile_labels_as_they_are(tmp_path: Path) -> 
     assert sample.labels["team"] == HOSTILE
     assert steps.labels["job_id"] == f"job/{HOSTILE}"
     file.release()
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("127.0.0.1:9410", ("127.0.0.1", 9410)),
-        ("[::1]:0", ("::1", 0)),
-        (":9410", ("", 9410)),
-        ("node-7:80", ("node-7", 80)),
-    ],
-)
-def test_addresses_are_understood(text: str, address: tuple[str, int]) -> None:
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize(
-    "text", ["9410", "localhost", "::1:9410", "host:port", "host:70000", "h:²"]
-)
-def test_a_wrong_address_is_a_usage_error_that_names_it(text: str) -> None:
-    with pytest.raises(UsageError, match="--listen"):
-        parse_address(text)
 
 
 def test_ipv6_is_served(tmp_path: Path) -> None:

@@ -115,4 +115,6 @@ def exporter(
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     typer.echo(f"Serving {sidecar.url}/metrics for node {name} from {folder}", err=True)
+    if not folder.exists():
+        typer.echo(f"{folder} is not there yet: the first training makes it", err=True)
     sidecar.serve()

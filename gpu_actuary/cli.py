@@ -6,14 +6,18 @@ Exit codes: 0 fine, 1 findings (or a failure while working), 2 usage.
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpu_actuary import __version__
 from gpu_actuary.errors import ActuaryError, UsageError
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
@@ -72,7 +76,7 @@ def _load(name: str, entry: Command) -> Any:
         if entry.extra is None or missing == "gpu_actuary":
             raise
         raise UsageError(
-            f"actuary {name} needs the Python package {missing!r}, which is not installed.\n"
+            f"the command {name!r} needs the Python package {missing!r}, which is not installed.\n"
             f"Install it with: pip install 'gpu-actuary[{entry.extra}]'"
         ) from error
 
@@ -114,8 +118,14 @@ def build(selected: str | None) -> typer.Typer:
     return app
 
 
+def _terminate(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
 def main() -> None:
     """Entry point of the console script."""
+    # Whatever is at work puts back what it changed, as for Ctrl-C. Services have handlers of their own.
+    signal.signal(signal.SIGTERM, _terminate)
     selected = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     try:
         build(selected)()

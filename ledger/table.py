@@ -171,7 +171,7 @@ def _assumptions(statement: Statement) -> str:
         "What the numbers rest on",
         f"  Samples recorded by the rules in {escape(statement.url)}, each counted for the time it stands for.",
         "  Money: prices of the Economics spec that was in force when each sample was recorded "
-        "(actuary explain default);",
+        "(actuary explain Economics/default);",
         "  assets, in GPU-hours and in money, are the inventory's, apart from the states below them.",
         "  Jobs: hours that their ranks reported, cost of the GPUs that they held; η, data wait and "
         "MFU over the period;",

@@ -323,7 +323,10 @@ def test_a_taken_port_is_one_clear_message_and_exit_code_2(tmp_path: Path) -> No
         process = _command("--listen", address, "--directory", str(tmp_path))
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert errors == f"actuary: cannot listen on {address}: Address already in use\n"
+    assert errors == (
+        f"actuary: cannot listen on {address}: Address already in use; "
+        "choose another address with --listen\n"
+    )
 
 
 def test_a_file_as_directory_is_a_usage_error(tmp_path: Path) -> None:

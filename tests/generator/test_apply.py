@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from gpu_actuary.errors import PrometheusError, UsageError
 from gpu_actuary.generator.apply import LOCK, PREVIOUS, ApplyError, apply
 from gpu_actuary.generator.render import render
 from gpu_actuary.prometheus import PrometheusClient
-from tests.servers import free_port, prometheus
+from tests.servers import free_port, prometheus, wait_for
 
 from .folders import SETTINGS, alert, builtin, recording, write
 
@@ -130,7 +131,10 @@ def test_a_reload_that_another_file_spoils_undoes_everything(
     with pytest.raises(ApplyError) as caught:
         apply(rendered(tmp_path, "count(up)"), rules_dir, server, wait_seconds=30)
     assert "could not reload (HTTP 500)" in str(caught.value)
-    assert "The files of before are back, but Prometheus did not reload them" in str(caught.value)
+    assert (
+        "The files of before are back. Prometheus goes on with the rules that it has loaded"
+        in str(caught.value)
+    )
     (rules_dir / "broken.yaml").unlink()
     assert contents(rules_dir) == before
     assert loaded(server)["cluster:a:sum"] == "sum(up)"
@@ -144,6 +148,23 @@ def test_rules_that_promtool_refuses_change_nothing(
     with pytest.raises(ApplyError, match="promtool refuses the rules; nothing was changed"):
         apply(newer, rules_dir, server, wait_seconds=30)
     assert contents(rules_dir) == before
+
+
+def test_a_terminated_apply_puts_everything_back(
+    tmp_path: Path, rules_dir: Path, server: PrometheusClient
+) -> None:
+    """A cancelled CI job sends SIGTERM while the slow groups have not been evaluated yet."""
+    before = contents(rules_dir)
+    command = [sys.executable, "-m", "gpu_actuary", "apply", "--rules-dir", rules_dir]
+    process = subprocess.Popen([*command, "--prometheus", server.url, "--wait", "200"])
+    try:
+        wait_for(lambda: "gpu:present:bool" in loaded(server), seconds=30, what="the new rules")
+        process.terminate()
+        assert process.wait(timeout=30) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+    assert contents(rules_dir) == before
+    assert set(loaded(server)) == {"x"}
 
 
 def test_two_applies_at_once_are_refused(

@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 PACKAGES := gpu_actuary exporters generator grafana predictor ledger simulator demo
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools lint test demo golden clean
+.PHONY: help venv tools testtools lint test demo golden clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
@@ -28,13 +28,16 @@ $(STAMP): pyproject.toml constraints.txt
 tools: ## install Prometheus and Alertmanager where they are missing (Debian, Ubuntu)
 	@sh deploy/tools.sh
 
+testtools: ## as tools, with what only the tests run: a C compiler and VictoriaMetrics
+	@sh deploy/tools.sh test
+
 lint: venv ## check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@set -e; for package in $(PACKAGES); do \
 		echo "mypy $$package"; $(BIN)/mypy "$$package"; done
 
-test: tools lint ## run the whole check: lint, types, unit, property, rule and end-to-end tests
+test: testtools lint ## run the whole check: lint, types, unit, property, rule and end-to-end tests
 	$(BIN)/pytest
 
 demo: tools venv ## run everything on this machine until Ctrl-C (DEMO_SECONDS=180 ends by itself)

@@ -12,7 +12,7 @@ PACKAGES := gpu_actuary exporters generator grafana predictor ledger simulator d
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
-		printf '  make %-8s %s\n' "$$name" "$$text"; done
+		printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 venv: $(STAMP) ## install the package and its development tools into .venv
 

@@ -95,6 +95,10 @@ class Inventory(Spec):
     kind: Literal["Inventory"]
     name: Literal["default"]
     memory: PositiveDuration
+    silence_tolerance: DurationValue = Duration("5m", 300.0)
+    """How long the GPUs of a node count as there while no source says anything of the node."""
+    gpu_util_ratio: Literal["auto", "ratio", "percent"] = "auto"
+    """The unit of ``DCGM_FI_DEV_GPU_UTIL_RATIO``: DCGM 4.6 gives percent under this name."""
 
 
 class Ledger(Spec):

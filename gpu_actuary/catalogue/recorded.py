@@ -58,7 +58,12 @@ FOUNDATION: Final = (
     _rule(
         "gpu:inventory:bool", "", "physical", "1 for each GPU of the inventory, declared or learnt."
     ),
-    _rule("gpu:present:bool", "", "physical", "1 for each GPU that a source reports now."),
+    _rule(
+        "gpu:present:bool",
+        "",
+        "physical",
+        "1 for each GPU that a source reports now, or whose whole node has been silent for a short time.",
+    ),
     _rule("gpu:info:bool", "", "physical", "1; carries the model name of the GPU.", ("model",)),
     _rule(
         "gpu:utilization:ratio",
@@ -77,6 +82,18 @@ FOUNDATION: Final = (
     ),
     _rule("gpu:temperature:celsius", "degrees Celsius", "physical", "GPU temperature."),
     _rule("gpu:xid:last", "", "physical", "Last XID code of the driver; sticky."),
+    _rule(
+        "gpu:energy:joules",
+        "joules",
+        "physical",
+        "Energy since the driver was loaded; a counter that restarts with the driver.",
+    ),
+    _rule(
+        "gpu:xid_64_energy:joules",
+        "joules",
+        "physical",
+        "Energy counter of each GPU that had XID 64, until it is swapped or the driver reloaded.",
+    ),
     _rule(
         "gpu:condemned:bool",
         "",
@@ -100,7 +117,31 @@ FOUNDATION: Final = (
         "Mean GPU utilisation over the GPUs that report it.",
         core=True,
     ),
-    _rule("cluster:power:watts", "watts", "physical", "Board power of all GPUs.", core=True),
+    _rule(
+        "cluster:power:watts",
+        "watts",
+        "physical",
+        "Board power of the GPUs that have a figure.",
+        core=True,
+    ),
+    _rule(
+        "cluster:gpu_util_ratio_series:count",
+        "",
+        "health",
+        "Series of DCGM_FI_DEV_GPU_UTIL_RATIO by the unit in which they are read.",
+        ("unit",),
+        each=2,
+        values={"unit": ("ratio", "percent")},
+    ),
+    _rule(
+        "cluster:gpu_signal_broken:count",
+        "",
+        "health",
+        "DCGM series with impossible values, which were dropped; SM activity 0 on a busy GPU.",
+        ("signal",),
+        each=3,
+        values={"signal": ("utilization", "power", "sm_active")},
+    ),
     _rule(
         "cluster:scrape_up:ratio",
         "",
@@ -115,10 +156,10 @@ VALUE: Final = (
         "rank:phase_time:rate",
         "seconds per second",
         "task",
-        "Wall time of the rank by phase.",
-        ("phase",),
+        "Wall time of the rank by phase; the ledger state of the phase stands beside it.",
+        ("phase", "state"),
         each=len(PHASES),
-        values={"phase": PHASES},
+        values={"phase": PHASES, "state": tuple(REPORTED_STATES)},
     ),
     _rule(
         "rank:iteration_time:rate",
@@ -340,15 +381,6 @@ ACTUARIAL: Final = (
         "GPU-seconds per second",
         "economics",
         "Part of the GPU's second on which no rank reports.",
-    ),
-    _rule(
-        "gpu:ledger_reported:rate",
-        "GPU-seconds per second",
-        "economics",
-        "Share of the GPU's second that training reports, by state.",
-        ("state",),
-        each=len(REPORTED_STATES),
-        values={"state": tuple(REPORTED_STATES)},
     ),
     _rule(
         "gpu:ledger_share:rate",

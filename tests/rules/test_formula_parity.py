@@ -32,6 +32,11 @@ name: default
 evaluation_interval: 1s
 scrape_interval: 1s
 window: {WINDOW_SECONDS}s
+---
+version: actuary/v1
+kind: Inventory
+name: default
+silence_tolerance: 0s
 """
 
 Results = dict[str, dict[tuple[str, ...], float]]
@@ -147,7 +152,7 @@ def test_ledger_shares_equal_the_plain_function(fleets: list[Fleet], recorded: R
             shares = balance.ledger_shares(
                 phases,
                 present=not gpu.vanishes,
-                condemned=gpu.condemned and not gpu.vanishes,
+                condemned=gpu.condemned,  # also when vanished: the last word holds
                 busy=gpu.utilization > BUSY,
                 allocated=gpu.allocated,
             )

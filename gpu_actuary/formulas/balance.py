@@ -37,9 +37,9 @@ def ledger_shares(
         state = state_of[phase]
         reported[state] = reported.get(state, 0.0) + seconds
     total = sum(reported.values())
-    shares = {
-        state: seconds / max(total, 1.0) for state, seconds in reported.items() if seconds > 0
-    }
+    scaled = {state: seconds / max(total, 1.0) for state, seconds in reported.items()}
+    # After the division, in which the smallest of numbers become 0.
+    shares = {state: share for state, share in scaled.items() if share > 0}
     remainder = 1.0 - min(total, 1.0)
     if remainder > 0:
         if not present:

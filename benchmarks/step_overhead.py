@@ -24,7 +24,7 @@ from gpu_actuary.exporters.pytorch import monitor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_STATISTICS_BLOCK = 16
+_STATISTICS_BLOCK = 6
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -90,7 +90,7 @@ def _rank(rank: int, folder: str, blocks: int) -> None:
     long_plain, measured = _best_step_seconds(
         _ddp_model,
         data * _STATISTICS_BLOCK,
-        max(blocks // _STATISTICS_BLOCK, 3),
+        max(blocks // _STATISTICS_BLOCK, 8),
         Path(folder) / "ranks",
         gradient_statistics=True,
     )

@@ -8,13 +8,14 @@ from typing import Any, Final
 _TOKEN_KEYS: Final = ("input_ids", "tokens")
 
 
-def batch_size(batch: Any) -> tuple[int, int]:
-    """Samples and tokens of ``batch`` by the shape of its first array; 0: cannot be told.
+def batch_size(batch: Any) -> tuple[int, int, int]:
+    """Samples, tokens and bytes of ``batch``; 0: cannot be told.
 
-    Understands an array (anything with a ``shape``), and lists, tuples and mappings of arrays.
-    Tokens are known where a mapping holds ``input_ids`` or ``tokens``; padding counts.
+    Understands an array (anything with a ``shape``), and lists, tuples and mappings of arrays. The
+    first array says how many samples there are. Tokens are known where a mapping holds
+    ``input_ids`` or ``tokens``; padding counts.
     """
-    tokens = 0
+    samples = tokens = size = 0
     members: Sequence[Any]
     if isinstance(batch, (list, tuple)):
         members = batch
@@ -30,8 +31,9 @@ def batch_size(batch: Any) -> tuple[int, int]:
     for member in members:
         shape = getattr(member, "shape", None)
         if shape:
-            return int(shape[0]), tokens
-    return 0, tokens
+            samples = samples or int(shape[0])
+            size += getattr(member, "nbytes", 0)
+    return samples, tokens, size
 
 
 def _product(shape: Sequence[int]) -> int:

@@ -20,10 +20,18 @@ from gpu_actuary.catalogue import get
 from gpu_actuary.catalogue.exported import EXPORTED
 from gpu_actuary.catalogue.model import EXPORTER_RANK
 
-from .durations import StepDurations
+from .durations import Durations
 from .evaluationstore import RANK as SERVICE_RANK
 from .families import family as _family
-from .layout import BUCKET_BOUNDS, EVALUATION_SCORE, SLOT, SLOT_NAMES
+from .layout import (
+    BUCKET_BOUNDS,
+    EVALUATION_SCORE,
+    FETCH_DURATION,
+    SLOT,
+    SLOT_NAMES,
+    STAGE_SECONDS,
+    STEP_DURATION,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +63,7 @@ class NodeCollector(Collector):
         self._node = node
         self._nvml = nvml
         self._evaluations = evaluations
-        self._durations = StepDurations()
+        self._histograms = (Durations(STEP_DURATION), Durations(FETCH_DURATION))
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
@@ -63,11 +71,12 @@ class NodeCollector(Collector):
         began = time.perf_counter()
         with self._lock:
             ranks = self._directory.scan()
-            durations = self._durations.update(ranks)
+            histograms = [(each.name, each.update(ranks)) for each in self._histograms]
             rejected = dict(self._directory.rejected)
         families = [
             *self._of_slots(ranks),
-            self._step_durations(durations),
+            *(self._durations(name, totals) for name, totals in histograms),
+            self._stages(ranks),
             *self._of_life(ranks),
             *self._infos(ranks),
             self._devices(ranks),
@@ -105,8 +114,17 @@ class NodeCollector(Collector):
             families[name][0].add_metric((*labels, metric) if metric else labels, value)
         return [family for family, _ in families.values()]
 
-    def _step_durations(self, durations: dict[str, tuple[float, ...]]) -> HistogramMetricFamily:
-        series = get("actuary_step_duration_seconds")
+    def _stages(self, ranks: list[Rank]) -> CounterMetricFamily | GaugeMetricFamily:
+        family = _family(STAGE_SECONDS)
+        for rank in ranks:
+            for stage, seconds in rank.stages.items():
+                family.add_metric((*self._labels(rank), stage), seconds)
+        return family
+
+    def _durations(
+        self, name: str, durations: dict[str, tuple[float, ...]]
+    ) -> HistogramMetricFamily:
+        series = get(name)
         family = HistogramMetricFamily(series.name, series.help, labels=series.labels)
         for job, numbers in durations.items():
             cumulative, buckets = 0.0, []

@@ -1,26 +1,26 @@
-"""Step durations of a job, summed over its ranks on the node, as one histogram that never falls."""
+"""Durations of a job, summed over its ranks on the node, as one histogram that never falls."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .layout import BUCKET_BOUNDS, STEP_DURATION
+from .layout import BUCKET_BOUNDS
 
 if TYPE_CHECKING:
     from .rankdirectory import Rank
 
-_SLOTS = tuple(f"{STEP_DURATION}/{bound}" for bound in (*BUCKET_BOUNDS, "sum"))
 
-
-class StepDurations:
-    """Adds up the ranks' histograms.
+class Durations:
+    """Adds up the ranks' histograms of the series ``name``.
 
     A sum over ranks falls when one of them disappears or starts anew, and Prometheus would take
     that for a reset and count everything else twice. What a rank had contributed is therefore kept
     for as long as its job is shown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._slots = tuple(f"{name}/{bound}" for bound in (*BUCKET_BOUNDS, "sum"))
         self._latest: dict[str, dict[str, tuple[float, ...]]] = {}
         self._retired: dict[str, tuple[float, ...]] = {}
 
@@ -28,7 +28,7 @@ class StepDurations:
         """By job: the counts per bucket (not cumulative) and, last, the sum in seconds."""
         now: dict[str, dict[str, tuple[float, ...]]] = {}
         for rank in ranks:
-            numbers = tuple(rank.snapshot.values.get(slot, 0.0) for slot in _SLOTS)
+            numbers = tuple(rank.snapshot.values.get(slot, 0.0) for slot in self._slots)
             now.setdefault(rank.job_id, {})[rank.number] = numbers
         self._retired = {job: kept for job, kept in self._retired.items() if job in now}
         for job, latest in self._latest.items():

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from torch.compiler import is_compiling
 
+from .reporter import give_up
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .reporter import Reporter
-
-log = logging.getLogger("gpu_actuary")
 
 
 def guarded(recorder: Reporter, function: Callable[..., Any]) -> Callable[..., None]:
@@ -49,18 +48,3 @@ class _Guarded:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (nullcontext(), "__exit__")  # takes anything and returns None
-
-
-def give_up(recorder: Reporter) -> None:
-    """After an error of the monitor's own: say it once, and end the reports in order.
-
-    The rank itself is well, so its file is closed cleanly: a monitor's error must not look like a
-    dead rank.
-    """
-    if not recorder.active:
-        return  # closed by another thread in the middle of the call
-    log.exception("GPU Actuary's monitor failed and is now off; the training goes on.")
-    try:
-        recorder.close(clean=True)
-    except Exception:  # noqa: BLE001  # the file itself is what failed, and that was just logged
-        recorder.active = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from .description import model_device
 from .gradients import GradientStatistics
 from .guard import guarded
 from .layout import SLOT
+from .loaderqueue import ready_batches, shows_depth
 from .lossreader import LossReader
 from .lossscale import LossScale
 from .phases import DATA_WAIT, FORWARD, OPTIMIZER, OTHER
@@ -33,6 +35,8 @@ _FLOPS: Final = SLOT["actuary_model_flops_total"]
 _LEARNING_RATE: Final = SLOT["actuary_learning_rate"]
 _BATCHES: Final = SLOT["actuary_pipeline_batches_total"]
 _PIPELINE_SAMPLES: Final = SLOT["actuary_pipeline_samples_total"]
+_BYTES: Final = SLOT["actuary_pipeline_bytes_total"]
+_DEPTH: Final = SLOT["actuary_pipeline_queue_depth"]
 _FIRST_BATCH: Final = SLOT["actuary_pipeline_first_batch_seconds"]
 
 
@@ -78,7 +82,9 @@ class TrainingHooks:
         self._batches = self._step_samples = self._step_tokens = 0
         # What completed steps took in, and what the pipeline delivered, since the last report.
         self._samples = self._tokens = 0
-        self._delivered = self._delivered_samples = 0
+        self._delivered = self._delivered_samples = self._delivered_bytes = 0
+        self._asked: float | None = None
+        self._loader: weakref.ref[Any] | None = None
         self._begin_backward = guarded(recorder, self._backward_begins)
         self._handles: list[RemovableHandle] = [
             optimizer.register_step_pre_hook(guarded(recorder, self._before_optimizer)),
@@ -120,15 +126,28 @@ class TrainingHooks:
 
     # -- the batch loop --------------------------------------------------------------------------
 
-    def wait_for_batch(self) -> None:
-        """The loop asks for the next batch; until the first one has come, that is startup."""
+    def loop_begins(self) -> None:
+        """The loop asks for its first batch; in the first loop of all, that is startup."""
         if not self._recorder.starting_up():
             self._recorder.switch(DATA_WAIT)
 
+    def loader_started(self, iterator: Any) -> None:
+        """The loader has returned ``iterator``, which may show what it has ready."""
+        # Weak, because a data loader's workers end with its iterator.
+        self._loader = weakref.ref(iterator) if shows_depth(iterator) else None
+
+    def wait_for_batch(self) -> None:
+        """The loop asks for the next batch."""
+        self._asked = self._recorder.switch(DATA_WAIT)
+
     def batch_arrived(self, batch: Any) -> None:
         """The loader has returned ``batch``."""
-        self._recorder.switch(FORWARD)
-        samples, tokens = batch_size(batch)
+        now = self._recorder.switch(FORWARD)
+        if self._asked is not None:
+            self._recorder.fetched(now - self._asked)
+            self._asked = None
+        samples, tokens, size = batch_size(batch)
+        self._delivered_bytes += size
         self._batches += 1
         self._delivered += 1
         self._delivered_samples += samples
@@ -143,6 +162,7 @@ class TrainingHooks:
 
     def loop_ended(self) -> None:
         """The loader is exhausted, or the loop was left."""
+        self._asked = self._loader = None
         if not self._recorder.starting_up():
             self._recorder.switch(OTHER)
         if self._loss_scale is not None:
@@ -163,6 +183,8 @@ class TrainingHooks:
             amounts[_BATCHES] = self._delivered
         if self._delivered_samples:
             amounts[_PIPELINE_SAMPLES] = self._delivered_samples
+        if self._delivered_bytes:
+            amounts[_BYTES] = self._delivered_bytes
         if self._samples:
             amounts[_SAMPLES] = self._samples
         if self._tokens:
@@ -170,8 +192,12 @@ class TrainingHooks:
         flops = self._work.flops(self._samples, self._tokens)
         if flops is not None:
             amounts[_FLOPS] = flops
-        self._delivered = self._delivered_samples = self._samples = self._tokens = 0
+        self._delivered = self._delivered_samples = self._delivered_bytes = 0
+        self._samples = self._tokens = 0
         self._recorder.add(amounts)
+        iterator = None if self._loader is None else self._loader()
+        if iterator is not None:
+            self._recorder.set(_DEPTH, ready_batches(iterator))
         rate = self._optimizer.param_groups[0]["lr"]
         if not isinstance(rate, torch.Tensor) or rate.is_cpu:
             self._recorder.set(_LEARNING_RATE, float(rate))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAGIC: Final = b"ACTRANK\n"
-LAYOUT_VERSION: Final = 2
+LAYOUT_VERSION: Final = 3
 HEADER: Final = struct.Struct("=8sIIIII")
 """Magic, layout version, metadata length in bytes, metadata checksum, bank size in bytes, pid."""
 SEQUENCE: Final = struct.Struct("=Q")
@@ -67,14 +67,21 @@ METADATA_FIELDS: Final = (
 
 STEP_SECONDS: Final = "actuary_step_seconds_total"
 STEP_DURATION: Final = "actuary_step_duration_seconds"
+FETCH_DURATION: Final = "actuary_pipeline_fetch_seconds"
+STAGE_SECONDS: Final = "actuary_pipeline_stage_seconds_total"
+OTHER_STAGE: Final = "other"
 EVALUATION_SCORE: Final = "actuary_evaluation_score"
 BUCKET_BOUNDS: Final = (*(str(bound) for bound in STEP_BUCKETS), "+Inf")
 
 # What the writer keeps for itself and the sidecar; a leading dot keeps it apart from series.
 INTERNAL_SLOTS: Final = (".sequence", ".heartbeat_boot", ".heartbeat_wall", ".closed", ".highest")
 
-# These come from the heartbeat and the metadata, not from a slot.
-_WITHOUT_SLOT: Final = ("actuary_rank_up", "actuary_rank_heartbeat_timestamp_seconds")
+# These come from the heartbeat, the metadata and the stage file, not from a slot.
+_WITHOUT_SLOT: Final = (
+    "actuary_rank_up",
+    "actuary_rank_heartbeat_timestamp_seconds",
+    STAGE_SECONDS,
+)
 
 
 def _slot_names() -> tuple[str, ...]:
@@ -91,7 +98,8 @@ def _slot_names() -> tuple[str, ...]:
             names += [f"{series.name}/{value}" for value in series.values[extra[0]]]
         else:
             names.append(series.name)
-    names += [f"{STEP_DURATION}/{bound}" for bound in (*BUCKET_BOUNDS, "sum")]
+    for histogram in (STEP_DURATION, FETCH_DURATION):
+        names += [f"{histogram}/{bound}" for bound in (*BUCKET_BOUNDS, "sum")]
     return tuple(names)
 
 

@@ -21,15 +21,16 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from . import identity
+from .claim import claim
 from .description import Description, describe, device_name, model_device
-from .guard import give_up, guarded
+from .guard import guarded
 from .hooks import ModelWork, TrainingHooks
 from .layout import SLOT
 from .location import default_directory
 from .peaks import peak_flops as known_peak_flops
 from .phases import CHECKPOINT, EVALUATION
-from .rankfile import FileInUse, RankFile, open_rank_file
 from .recorder import Recorder
+from .reporter import give_up
 
 if TYPE_CHECKING:
     import os
@@ -45,7 +46,7 @@ log = logging.getLogger("gpu_actuary")
 
 _PEAK: Final = SLOT["actuary_gpu_peak_flops"]
 _WORKERS: Final = SLOT["actuary_pipeline_workers"]
-_MAX_NAMESAKES: Final = 16
+_CAPACITY: Final = SLOT["actuary_pipeline_queue_capacity"]
 
 
 def monitor(
@@ -99,7 +100,11 @@ def monitor(
             _positive("flops_per_token", flops_per_token),
         )
         folder = default_directory() if directory is None else Path(directory)
-        file = _claim_file(model, description, folder)
+        file = claim(
+            identity.job_id(description.job_id),
+            lambda job: describe(model, description, job),
+            folder,
+        )
     except Exception as error:  # noqa: BLE001  # whatever it is, the training must go on
         log.warning("GPU Actuary reports nothing about this training: %s", error)
         return Run(None, None)
@@ -130,28 +135,6 @@ def _positive(name: str, value: float | None) -> float | None:
         return value
     log.warning("%s=%r is ignored: expected a positive number.", name, value)
     return None
-
-
-def _claim_file(model: torch.nn.Module, description: Description, directory: Path) -> RankFile:
-    """The rank's file, under a name of its own when a live process has the job's already."""
-    job = identity.job_id(description.job_id)
-    for number in range(1, _MAX_NAMESAKES + 1):
-        named = job if number == 1 else identity.JobId(f"{job.value}.{number}", job.chosen)
-        fields = describe(model, description, named)
-        try:
-            file = open_rank_file(directory, fields, new_job_after_clean_end=not job.chosen)
-        except FileInUse:
-            continue
-        if number > 1:
-            log.warning(
-                "Job id %r, rank %s is in use by a process that is alive (or by an earlier "
-                "monitor that was not closed); this run is called %r.",
-                job.value,
-                fields["rank"],
-                named.value,
-            )
-        return file
-    raise FileInUse(f"{_MAX_NAMESAKES} live processes use the job id {job.value!r}")
 
 
 class Run:
@@ -318,9 +301,13 @@ class Batches(Generic[Batch]):
         workers = getattr(self._loader, "num_workers", None)
         if isinstance(workers, int):
             guarded(recorder, recorder.set)(_WORKERS, workers)
+            prefetched = getattr(self._loader, "prefetch_factor", None)
+            if workers and isinstance(prefetched, int):
+                guarded(recorder, recorder.set)(_CAPACITY, workers * prefetched)
         try:
-            wait_for_batch()
+            guarded(recorder, hooks.loop_begins)()
             iterator = iter(self._loader)
+            guarded(recorder, hooks.loader_started)(iterator)
             while True:
                 try:
                     batch = next(iterator)

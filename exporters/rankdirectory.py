@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from .location import SUFFIX, TEMPORARY_PREFIX
 from .rankreader import RejectedFile, Snapshot, read_rank_file
+from .stagefile import SUFFIX as STAGE_SUFFIX
+from .stagefile import read_stages
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 log = logging.getLogger("gpu_actuary")
@@ -27,11 +30,16 @@ CLOSED_RETENTION_SECONDS: Final = 15 * 60.0
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One rank as the sidecar shows it. ``fresh``: its heartbeat is recent and it has not ended."""
+    """One rank as the sidecar shows it.
+
+    ``fresh``: its heartbeat is recent and it has not ended. ``stages``: seconds by stage of its
+    input pipeline.
+    """
 
     path: Path
     snapshot: Snapshot
     fresh: bool
+    stages: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def job_id(self) -> str:
@@ -72,7 +80,8 @@ class RankDirectory:
             if age > (CLOSED_RETENTION_SECONDS if snapshot.closed else RETENTION_SECONDS):
                 _remove(path)
                 continue
-            rank = Rank(path, snapshot, not snapshot.closed and age <= self._stale_after)
+            fresh = not snapshot.closed and age <= self._stale_after
+            rank = Rank(path, snapshot, fresh, self._stages(path))
             other = ranks.setdefault((rank.job_id, rank.number), rank)
             if other is not rank:
                 kept, dropped = sorted(
@@ -85,6 +94,14 @@ class RankDirectory:
                     f"{dropped.path}: {kept.path.name} reports on the same rank and is newer",
                 )
         return list(ranks.values())
+
+    def _stages(self, rank_file: Path) -> dict[str, float]:
+        path = rank_file.with_suffix(STAGE_SUFFIX)
+        try:
+            return read_stages(path)
+        except RejectedFile as rejection:
+            self._reject(path, rejection.reason, str(rejection))
+            return {}
 
     def _files(self) -> list[Path]:
         """The rank files by name; leftovers of writers that died while starting are removed."""
@@ -111,5 +128,6 @@ class RankDirectory:
 
 def _remove(path: Path) -> None:
     # In a directory with the sticky bit only the owner and root may; the file just stays hidden.
-    with contextlib.suppress(OSError):
-        path.unlink()
+    for each in (path.with_suffix(STAGE_SUFFIX), path):
+        with contextlib.suppress(OSError):
+            each.unlink()

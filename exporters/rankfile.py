@@ -35,6 +35,7 @@ from .layout import (
 )
 from .location import TEMPORARY_PREFIX, ensure_directory, file_name
 from .rankreader import RejectedFile, Snapshot, read_descriptor
+from .stagefile import SUFFIX as STAGE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -211,7 +212,8 @@ def _succeed(
     except RejectedFile:
         previous = None  # of no use to anyone: not a rank file, or one that cannot be read
     if previous is None or (previous.closed and new_job_after_clean_end):
-        path.unlink(missing_ok=True)
+        for old in (path.with_suffix(STAGE_SUFFIX), path):
+            old.unlink(missing_ok=True)
         return RankFile(path, {**fields, "attempt": "1"}, None)
     attempt = previous.fields["attempt"]
     following = int(attempt) + 1 if attempt.isdecimal() else 2

@@ -93,7 +93,7 @@ class Recorder(Reporter):
         self._position = 0.0 if isnan(highest) else highest
         self._values[_HIGHEST] = self._position
         self._clock.settle(now)
-        self._start()
+        self.start()
 
     def _prepare_slots(self) -> None:
         zero = [f"{STEP_SECONDS}/{p}" for p in PHASES if p not in _PHASES_ABSENT_AT_FIRST]
@@ -112,10 +112,12 @@ class Recorder(Reporter):
 
     # -- time ------------------------------------------------------------------------------------
 
-    def switch(self, phase: int) -> None:
-        """The training goes over to ``phase``."""
+    def switch(self, phase: int) -> float:
+        """The training goes over to ``phase``; returns when, in monotonic seconds."""
         with self._lock:
-            self._clock.switch(phase, monotonic())
+            now = monotonic()
+            self._clock.switch(phase, now)
+            return now
 
     def begin_backward(self) -> bool:
         """A gradient says that the backward pass runs; returns whether it had not begun yet."""

@@ -8,13 +8,16 @@ import os
 import sys
 import threading
 import weakref
+from bisect import bisect_left
 from math import isfinite, isnan, nan
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from gpu_actuary.catalogue import BY_NAME
+from gpu_actuary.catalogue.exported import STEP_BUCKETS
 
-from .layout import SLOT
+from .layout import BUCKET_BOUNDS, FETCH_DURATION, SLOT
+from .stages import announce, withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +28,10 @@ log = logging.getLogger("gpu_actuary")
 
 FLUSH_SECONDS: Final = 1.0
 """How often the thread publishes, whatever the process does."""
+
+_FIRST_FETCH: Final = SLOT[f"{FETCH_DURATION}/{BUCKET_BOUNDS[0]}"]
+_FETCH_SLOTS: Final = range(_FIRST_FETCH, _FIRST_FETCH + len(BUCKET_BOUNDS) + 1)
+_FETCH_SUM: Final = SLOT[f"{FETCH_DURATION}/sum"]
 
 # What stays true when the process ends; other gauges describe the attempt that set them.
 _LASTING_GAUGES: Final = ("actuary_checkpoint_", "actuary_evaluation_", "actuary_quality_")
@@ -46,7 +53,7 @@ class Reporter:
     """Reports of one process into one file, thread-safe.
 
     ``active`` is False once it was closed, and in a forked child: then no method may be called.
-    A subclass prepares its values and then calls :meth:`_start`.
+    Nothing is published before :meth:`start`, so that values can be prepared.
     """
 
     def __init__(self, file: RankFile) -> None:
@@ -61,12 +68,17 @@ class Reporter:
             lasting = name.startswith(_LASTING_GAUGES)
             if series is not None and series.type == "gauge" and not lasting:
                 self._values[index] = nan
+        for index in _FETCH_SLOTS:
+            if isnan(self._values[index]):
+                self._values[index] = 0.0
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Publish for the first time, and from now on every second."""
         self._file.publish()
         thread = threading.Thread(target=self._flush_until_stopped, name="gpu-actuary", daemon=True)
         thread.start()
         _reporters.add(self)
+        announce(self._file.path)
         multiprocessing.util.Finalize(
             None, _close_at_exit, args=(weakref.ref(self),), exitpriority=0
         )
@@ -91,6 +103,13 @@ class Reporter:
             for slot, amount in amounts.items():
                 before = values[slot]
                 values[slot] = amount if isnan(before) else before + amount
+
+    def fetched(self, seconds: float) -> None:
+        """The input pipeline took this long to hand over a batch that was not its first."""
+        values = self._values
+        with self._lock:
+            values[_FIRST_FETCH + bisect_left(STEP_BUCKETS, seconds)] += 1.0
+            values[_FETCH_SUM] += seconds
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -121,6 +140,7 @@ class Reporter:
             self._stopped.set()
             self._settle(monotonic())
             self._file.close(clean=clean)
+        withdraw(self._file.path)
         _reporters.discard(self)
 
     def abandon(self) -> None:
@@ -129,6 +149,21 @@ class Reporter:
         # The parent's other thread may have held the lock at the moment of the fork.
         self._lock = threading.RLock()
         self._file.release()
+
+
+def give_up(reporter: Reporter) -> None:
+    """After an error of the monitor's own: say it once, and end the reports in order.
+
+    The rank itself is well, so its file is closed cleanly: a monitor's error must not look like a
+    dead rank.
+    """
+    if not reporter.active:
+        return  # closed by another thread in the middle of the call
+    log.exception("GPU Actuary's monitor failed and is now off; the training goes on.")
+    try:
+        reporter.close(clean=True)
+    except Exception:  # noqa: BLE001  # the file itself is what failed, and that was just logged
+        reporter.active = False
 
 
 def _close_at_exit(reference: weakref.ref[Reporter]) -> None:

@@ -23,6 +23,10 @@ STEP_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 
 """Upper bounds in seconds of the step-duration and fetch histograms."""
 
 
+MAX_STAGES: Final = 12
+"""Stages of an input pipeline that a rank can tell apart, the last of them "other"."""
+
+
 def _rank(
     name: str,
     kind: MetricType,
@@ -151,7 +155,53 @@ TASK: Final = (
     ),
 )
 
+SUPPLY: Final = (
+    _rank(
+        "actuary_pipeline_bytes_total",
+        "counter",
+        "bytes",
+        "pipeline",
+        "Bytes of the batches that the input pipeline delivered.",
+    ),
+    Series(
+        "actuary_pipeline_fetch_seconds",
+        "histogram",
+        "seconds",
+        "pipeline",
+        "exporters",
+        "node",
+        "Wait for one batch over the ranks of a job on the node, without an epoch's first.",
+        EXPORTER_JOB_NODE,
+        series_each=len(STEP_BUCKETS) + 3,
+    ),
+    _rank(
+        "actuary_pipeline_stage_seconds_total",
+        "counter",
+        "seconds",
+        "pipeline",
+        "Time that the pipeline's processes spent in a stage, summed over them.",
+        ("stage",),
+        each=MAX_STAGES,
+    ),
+    _rank(
+        "actuary_pipeline_queue_depth",
+        "gauge",
+        "batches",
+        "pipeline",
+        "Batches that were ready and waited to be used.",
+    ),
+    _rank(
+        "actuary_pipeline_queue_capacity",
+        "gauge",
+        "batches",
+        "pipeline",
+        "Batches that may be ready or in the making at most.",
+    ),
+)
+"""How batches come about; no simulated training reports it."""
+
 PIPELINE: Final = (
+    *SUPPLY,
     _rank(
         "actuary_pipeline_batches_total",
         "counter",

@@ -25,9 +25,14 @@ TRAINING = """
 import os, time, torch, torch.distributed, torch.multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 from gpu_actuary.exporters import sampling
+from gpu_actuary.exporters.pipeline import stage
 from gpu_actuary.exporters.pytorch import monitor
 
 sampling.interval = lambda *_: 2  # noise takes ten measurements
+
+def collate(samples):
+    with stage("collate"):
+        return torch.utils.data.default_collate(samples)
 
 def train(rank, port_file):
     torch.set_num_threads(1)
@@ -40,7 +45,8 @@ def train(rank, port_file):
                   flops_per_token=24.0, team="t", project="p", gradient_statistics=True,
                   scaler=(scaler := torch.amp.GradScaler("cpu")))
     pairs = [{"input_ids": torch.randint(0, 9, (8,))} for _ in range(120)]
-    loader = torch.utils.data.DataLoader(pairs, batch_size=2)
+    loader = torch.utils.data.DataLoader(
+        pairs, batch_size=2, num_workers=1, collate_fn=collate)
     for _ in range(2):
         for batch in run.batches(loader):
             loss = model(batch["input_ids"]).square().mean()

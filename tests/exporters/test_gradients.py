@@ -25,13 +25,13 @@ SIGNAL = "actuary_gradient_squared_norm"
 NOISE_SCALE = "actuary_gradient_noise_scale"
 NONFINITE = "actuary_nonfinite_steps_total/gradient"
 
-SIZE = 20_000
+SIZE = 5_000
 
 
 class Distance(torch.nn.Module):
     """Half the mean squared distance to its inputs.
 
-    Inputs with mean 0 and variance 0.02 per coordinate have |G|² = 4 and tr Σ = 400: the noise
+    Inputs with mean 0 and variance 0.08 per coordinate have |G|² = 4 and tr Σ = 400: the noise
     scale is 100.
     """
 
@@ -44,7 +44,7 @@ class Distance(torch.nn.Module):
 
 
 def draw(samples: int) -> torch.Tensor:
-    return torch.randn(samples, SIZE) * math.sqrt(0.02)
+    return torch.randn(samples, SIZE) * math.sqrt(0.08)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def train(rank, port_file, view):
     run = monitor(model, optimizer, job_id="job", directory=f"view-{view}",
                   gradient_statistics=True)
     torch.manual_seed(rank)
-    for batch in run.batches(draw(8) for _ in range(250)):
+    for batch in run.batches(draw(8) for _ in range(400)):
         loss = model(batch)
         run.record_loss(loss)
         optimizer.zero_grad(set_to_none=not view)

@@ -81,14 +81,14 @@ def test_a_peak_is_known_for_exactly_the_devices_of_the_table(
 def test_a_batch_is_measured_by_its_first_array() -> None:
     images, labels = torch.zeros(5, 3, 2, 2), torch.zeros(5)
     tokens = torch.zeros(4, 7, dtype=torch.long)
-    assert batch_size(images) == (5, 0)
-    assert batch_size((images, labels)) == (5, 0)
-    assert batch_size(["name", images]) == (5, 0)
-    assert batch_size({"input_ids": tokens, "labels": tokens}) == (4, 28)
-    assert batch_size({"x": images}) == (5, 0)
-    assert batch_size("text") == (0, 0)
-    assert batch_size(torch.tensor(1.0)) == (0, 0)
-    assert batch_size(None) == (0, 0)
+    assert batch_size(images) == (5, 0, 240)
+    assert batch_size((images, labels)) == (5, 0, 260)
+    assert batch_size(["name", images]) == (5, 0, 240)
+    assert batch_size({"input_ids": tokens, "labels": tokens}) == (4, 28, 448)
+    assert batch_size({"x": images}) == (5, 0, 240)
+    assert batch_size("text") == (0, 0, 0)
+    assert batch_size(torch.tensor(1.0)) == (0, 0, 0)
+    assert batch_size(None) == (0, 0, 0)
 
 
 def test_tensors_are_found_in_nested_outputs() -> None:

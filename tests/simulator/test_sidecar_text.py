@@ -8,12 +8,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpu_actuary.catalogue import get
-from gpu_actuary.catalogue.exported import EXPORTED, GRADIENT, NVML
+from gpu_actuary.catalogue.exported import EXPORTED, GRADIENT, NVML, SUPPLY
 
 from .reading import NODES, STARTED, only, select, sidecar_text, simulation, values
 
 OWN_OF_THE_REAL_SIDECAR = {
-    s.name for s in EXPORTED if s.layer == "health" or s in NVML or s in GRADIENT
+    s.name for s in EXPORTED if s.layer == "health" or s in (*NVML, *GRADIENT, *SUPPLY)
 }
 PARSED_TYPES = {"info": "gauge"}
 """The text format has no info type."""

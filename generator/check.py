@@ -12,7 +12,8 @@ from .models import Alert, Baseline
 from .output import is_ours, write_files
 from .problems import Problem, SpecError, format_path
 from .render import render
-from .tools import Outcome, check_alertmanager, check_rules, run_tests
+from .targets import DEFAULT, PROMETHEUS, TARGETS, Server
+from .tools import Outcome, check_alertmanager, check_rules, check_vmalert, run_tests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
 
 
 def check(
-    path: Path | None, progress: Callable[[str], None], *, builtin: Path | None = None
+    path: Path | None,
+    progress: Callable[[str], None],
+    *,
+    builtin: Path | None = None,
+    server: Server = DEFAULT,
 ) -> Iterator[Outcome]:
     """Check ``path``: a rendered folder, or specs over the built-in ones, or these alone (None).
 
-    ``builtin`` stands for the product's own specs.
+    ``builtin`` stands for the product's own specs. Specs are checked as Prometheus evaluates them,
+    and then what is rendered for ``server``, where it is another one.
 
     Raises :class:`UsageError` when ``path`` is no folder.
     """
@@ -53,6 +59,25 @@ def check(
     with tempfile.TemporaryDirectory(prefix="gpu-actuary-") as folder:
         write_files(Path(folder), rendered.files)
         yield from _check_files(Path(folder), progress)
+    if server.target is not PROMETHEUS:
+        yield from _check_target(path, server, builtin)
+
+
+def _check_target(path: Path | None, server: Server, builtin: Path | None) -> Iterator[Outcome]:
+    name = f"specs for {server.target.name}"
+    try:
+        rendered = render(path, builtin=builtin, server=server)
+    except SpecError as error:
+        yield Outcome(name, "failed", "\n".join(map(str, error.problems)))
+        return
+    yield Outcome(name, "ok", "; ".join([f"{len(rendered.groups)} groups", *rendered.notes]))
+    vmalert = server.target is TARGETS["vmalert"]
+    files = rendered.rule_files() if vmalert else rendered.plain_rule_files()
+    with tempfile.TemporaryDirectory(prefix="gpu-actuary-") as folder:
+        write_files(Path(folder), files)
+        rules = sorted(Path(folder).iterdir())
+        outcome = check_vmalert(rules) if vmalert else check_rules(rules)
+        yield Outcome(f"{outcome.check} for {server.target.name}", outcome.status, outcome.detail)
 
 
 def _is_rendered(folder: Path) -> bool:

@@ -14,10 +14,14 @@ import typer
 from gpu_actuary.errors import UsageError
 
 
-class Target(StrEnum):
+class TargetName(StrEnum):
     """For which server the files are rendered."""
 
     PROMETHEUS = "prometheus"
+    OPERATOR = "operator"
+    MIMIR = "mimir"
+    THANOS = "thanos"
+    VMALERT = "vmalert"
 
 
 class StageName(StrEnum):
@@ -32,6 +36,13 @@ Specs = Annotated[
     Path | None, typer.Option("-i", "--input", help="Your folder of specs, over the built-in ones.")
 ]
 StageOption = Annotated[StageName, typer.Option(help="The stage up to which specs are used.")]
+TargetOption = Annotated[
+    TargetName, typer.Option(help="The server that will evaluate the rules (docs/targets.md).")
+]
+TargetVersion = Annotated[
+    str | None,
+    typer.Option(help="Its version; the oldest that is supported when omitted.", metavar="V"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
 
 
@@ -50,21 +61,39 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder to write into."
 def render(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write into.")],
     specs: Specs = None,
-    target: Annotated[Target, typer.Option(help="The server that will evaluate the rules.")] = (
-        Target.PROMETHEUS
-    ),
+    target: TargetOption = TargetName.PROMETHEUS,
+    target_version: TargetVersion = None,
     stage: StageOption = StageName.ACTUARIAL,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A label of the manifests, as ruleSelector wants it; may be repeated (operator).",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="The namespace of the manifests (operator).")
+    ] = None,
 ) -> None:
     """Render specs into rule files, an Alertmanager configuration and rule tests.
 
-    Writes rules/, tests/ and alertmanager.yaml below the output folder. Files of others are never
-    touched; files of an earlier rendering that are no longer needed are removed.
+    Writes rules/, alertmanager.yaml and, for Prometheus, tests/ below the output folder. Files of
+    others are never touched; files of an earlier rendering that are no longer needed are removed.
     """
+    from .layouts import Manifest
     from .output import write_files
     from .render import OWN_FILES
     from .render import render as render_specs
+    from .targets import server
 
-    rendered = render_specs(specs, stage=stage.value)
+    if (label or namespace) and target is not TargetName.OPERATOR:
+        raise UsageError("--label and --namespace are for --target operator only")
+    rendered = render_specs(
+        specs,
+        stage=stage.value,
+        server=server(target.value, target_version),
+        manifest=Manifest(_pairs("--label", label), namespace),
+    )
     write_files(output, rendered.files, stale=OWN_FILES)
     typer.echo(
         f"{len(rendered.rules())} rules in {len(rendered.groups)} groups and {rendered.tests} "
@@ -75,6 +104,8 @@ def render(
             f"{rendered.left_out} tests of built-in specs assume the built-in settings "
             "and were left out"
         )
+    for note in rendered.notes:
+        typer.echo(f"note: {note}")
 
 
 def check(
@@ -82,16 +113,19 @@ def check(
         Path | None,
         typer.Argument(help="Your specs or a rendered folder; the built-in specs when omitted."),
     ] = None,
+    target: TargetOption = TargetName.PROMETHEUS,
+    target_version: TargetVersion = None,
     as_json: AsJson = False,
 ) -> None:
     """Check specs: schema, PromQL, names, lint, then promtool, amtool and amlint where present.
 
-    Ends with 1 when something is to be mended. A tool that is missing is named and skipped.
+    For another target than Prometheus, what is rendered for it is checked too. Ends with 1 when something is to be mended. A tool that is missing is named and skipped.
     """
     from .check import check as run_checks
+    from .targets import server
 
     outcomes = []
-    for outcome in run_checks(path, _progress):
+    for outcome in run_checks(path, _progress, server=server(target.value, target_version)):
         outcomes.append(outcome)
         if not as_json:
             _clear_progress()
@@ -136,7 +170,7 @@ def apply(
     from .apply import apply as apply_rules
     from .render import render as render_specs
 
-    headers = _headers(header or [])
+    headers = _pairs("--header", header)
     rendered = render_specs(specs, stage=stage.value)
     with PrometheusClient(prometheus, headers=headers) as client:
         try:
@@ -165,14 +199,18 @@ def apply(
 def explain(
     name: Annotated[str, typer.Argument(help="A spec, Kind/spec, a record or an alert.")],
     specs: Specs = None,
+    target: TargetOption = TargetName.PROMETHEUS,
+    target_version: TargetVersion = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a spec after the overlay: its values, where each comes from, and its PromQL."""
     from .explain import as_data, as_text
     from .explain import explain as explain_name
     from .render import render as render_specs
+    from .targets import server
 
-    explanations = explain_name(render_specs(specs), name)
+    rendered = render_specs(specs, server=server(target.value, target_version))
+    explanations = explain_name(rendered, name)
     if as_json:
         documents = [as_data(each) for each in explanations]
         typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
@@ -180,14 +218,14 @@ def explain(
         typer.echo("\n\n".join(as_text(each) for each in explanations))
 
 
-def _headers(pairs: list[str]) -> dict[str, str]:
-    headers = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
+def _pairs(option: str, texts: list[str] | None) -> dict[str, str]:
+    pairs = {}
+    for text in texts or ():
+        key, separator, value = text.partition("=")
         if not separator or not key:
-            raise UsageError(f"--header {pair!r} does not fit; expected KEY=VALUE")
-        headers[key] = value
-    return headers
+            raise UsageError(f"{option} {text!r} does not fit; expected KEY=VALUE")
+        pairs[key] = value
+    return pairs
 
 
 _CLEAR_LINE = "\r\x1b[2K"

@@ -21,15 +21,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rules that are evaluated together, in order."""
+    """Rules that are evaluated together, in order.
+
+    ``part`` counts the groups of one interval, where a server needs several.
+    """
 
     interval: Duration
     rules: tuple[Rule, ...]
+    part: int | None = None
+
+    @property
+    def file(self) -> str:
+        """The name of the file for all groups of the interval, without its ending."""
+        return f"gpu-actuary-{self.interval}"
 
     @property
     def name(self) -> str:
-        """The group's name, which is also that of its file."""
-        return f"gpu-actuary-{self.interval}"
+        """The group's name."""
+        return self.file if self.part is None else f"{self.file}-{self.part}"
 
 
 def group(rules: Sequence[Rule], problems: Problems) -> list[Group]:

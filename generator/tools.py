@@ -23,6 +23,7 @@ PACKAGES = {
     "promtool": "the Debian package prometheus",
     "amtool": "the Debian package prometheus-alertmanager",
     "amlint": "the Python package amlint",
+    "vmalert": "the Debian package victoria-metrics",
 }
 
 
@@ -44,6 +45,11 @@ def find(tool: str) -> str | None:
 def check_rules(files: Sequence[Path]) -> Outcome:
     """``promtool check rules``."""
     return _run("promtool", "check", "rules", files=files)
+
+
+def check_vmalert(files: Sequence[Path]) -> Outcome:
+    """``vmalert -dryRun``: the fields of groups and rules, templates, and MetricsQL."""
+    return _run("vmalert", "-dryRun", files=[f"-rule={file}" for file in files])
 
 
 def run_tests(files: Sequence[Path], progress: Callable[[str], None]) -> Outcome:
@@ -75,8 +81,8 @@ def check_alertmanager(file: Path, rules: Sequence[Path]) -> Iterator[Outcome]:
     yield _run("amlint", "check", *strictness, *options, files=[file])
 
 
-def _run(tool: str, *arguments: str, files: Sequence[Path]) -> Outcome:
-    words = [word for word in arguments[:2] if not word.startswith("-")]
+def _run(tool: str, *arguments: str, files: Sequence[Path | str]) -> Outcome:
+    words = [word for word in arguments[:2] if not word.startswith("--")]
     name = " ".join([tool, *words])
     path = find(tool)
     if path is None:

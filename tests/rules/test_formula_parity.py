@@ -1,45 +1,34 @@
-"""Each formula as a rule and as a plain function, over the same random fleets in a real Prometheus."""
+"""Each formula as a rule and as a plain function, over the same random fleets in real servers."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from gpu_actuary.catalogue.vocabulary import STATES
 from gpu_actuary.formulas import balance, efficiency, value
-from tests import servers
-from tests.rules.fleets import PRICES, Fleet, Gpu, exposition, random_fleet
+from tests.rules.evaluators import TARGETS, Evaluation, Results, evaluate, timing
+from tests.rules.fleets import PRICES, Fleet, Gpu, random_fleet
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-FLEETS = 60
+FLEETS = 40
 WINDOW_SECONDS = 10
-VANISH_AFTER = 6.0
-SETTLED_SECONDS = VANISH_AFTER + 2 * WINDOW_SECONDS + 6
 PUE, ENERGY_PRICE, TARGET_LOSS, WEIGHT, BUSY = 1.3, 0.12, 0.1, 0.5, 0.05
 
-OVERLAY = f"""
+OVERLAY = """
 version: actuary/v1
 kind: Ledger
 name: default
-evaluation_interval: 1s
+evaluation_interval: {interval}s
 scrape_interval: 1s
-window: {WINDOW_SECONDS}s
+window: {window}s
 ---
 version: actuary/v1
 kind: Inventory
 name: default
 silence_tolerance: 0s
 """
-
-Results = dict[str, dict[tuple[str, ...], float]]
 
 
 @pytest.fixture(scope="module")
@@ -49,67 +38,39 @@ def fleets() -> list[Fleet]:
 
 
 @pytest.fixture(scope="module")
-def recorded(fleets: list[Fleet], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
-    """Every recorded series after the fleets have settled: name → (cluster, …) → value."""
-    folder: Path = tmp_path_factory.mktemp("parity")
-    (folder / "specs").mkdir()
-    (folder / "specs" / "ledger.yaml").write_text(OVERLAY)
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "gpu_actuary",
-            "render",
-            "-i",
-            folder / "specs",
-            "-o",
-            folder / "out",
-        ],
-        check=True,
-    )
-    start = time.time()
+def evaluations(
+    fleets: list[Fleet], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Evaluation]:
+    """What each target has recorded after the fleets have settled; all run at the same time."""
 
-    def text(_: str) -> str:
-        now_ms = int(time.time() * 1000)
-        return exposition(fleets, now_ms / 1000 - start, now_ms, VANISH_AFTER)
+    def run(target: str) -> Evaluation:
+        times = timing(target, WINDOW_SECONDS)
+        specs = OVERLAY.format(interval=times.interval, window=WINDOW_SECONDS)
+        return evaluate(target, fleets, specs, times, tmp_path_factory.mktemp(target))
 
-    with servers.exposition(text) as address:
-        scrape = {
-            "job_name": "fleet",
-            "honor_labels": True,
-            "static_configs": [{"targets": [address]}],
-        }
-        rules = sorted((folder / "out" / "rules").glob("*.yaml"))
-        # Samples with a time of their own get no stale marker in Prometheus 2.42: a short lookback
-        # makes a GPU vanish when its samples stop.
-        with servers.prometheus(
-            folder / "prometheus",
-            scrape=[scrape],
-            rule_files=rules,
-            flags=["--query.lookback-delta=3s"],
-        ) as client:
-            servers.wait_for(
-                lambda: time.time() - start > SETTLED_SECONDS,
-                seconds=60,
-                what="the fleets to settle",
-            )
-            unhealthy = [
-                (rule["name"], rule["lastError"])
-                for group in client.rule_groups()
-                for rule in group["rules"]
-                if rule["health"] == "err"
-            ]
-            assert unhealthy == []
-            results: Results = {}
-            for sample in client.query('{__name__=~"(gpu|job|cluster):.*"}'):
-                labels = dict(sample.labels)
-                name = labels.pop("__name__")
-                rest = [
-                    labels[k] for k in ("job_id", "gpu_uuid", "state", "formula") if k in labels
-                ]
-                key = (labels.pop("cluster"), *rest)
-                results.setdefault(name, {})[key] = sample.value
-            yield results
+    with ThreadPoolExecutor(len(TARGETS)) as pool:
+        return dict(zip(TARGETS, pool.map(run, TARGETS), strict=True))
+
+
+@pytest.fixture(params=TARGETS)
+def evaluation(request: pytest.FixtureRequest, evaluations: dict[str, Evaluation]) -> Evaluation:
+    evaluation: Evaluation = evaluations[request.param]
+    return evaluation
+
+
+@pytest.fixture
+def recorded(evaluation: Evaluation) -> Results:
+    return evaluation.results
+
+
+@pytest.mark.parametrize("target", ["prometheus", "mimir"])
+def test_the_ledger_balances_at_every_evaluation(
+    target: str, evaluations: dict[str, Evaluation]
+) -> None:
+    """Also while GPUs vanish and counters begin anew, and with the ledger in a group of its own."""
+    residuals = evaluations[target].residuals
+    assert len(residuals) > 5 * FLEETS
+    assert max(map(abs, residuals)) < 1e-9
 
 
 def _expect(results: Results, name: str, key: tuple[str, ...], expected: float | None) -> None:

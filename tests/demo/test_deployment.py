@@ -33,12 +33,19 @@ def fields_that_rules_read() -> set[str]:
     for path in (ROOT / "rules").rglob("*.jinja"):
         for prefix, group in re.findall(r"(DCGM_FI_\w*)\(([A-Z0-9_|]+)\)", path.read_text()):
             names |= {prefix + name for name in group.split("|")}
-    return {name for name in names if not name.endswith(("_DEV", "_PROF"))}
+    return {name for name in names if not name.endswith(("_DEV", "_PROF", "_DRIVER_VERSION"))}
 
 
 def test_the_counters_are_exactly_those_that_the_rules_read() -> None:
-    listed = {field for name in GENERATIONS for field, _ in counters(name)}
+    listed = {f for name in GENERATIONS for f, kind in counters(name) if kind != "label"}
     assert listed == fields_that_rules_read()
+
+
+def test_each_generation_carries_its_own_label_of_the_driver() -> None:
+    """By it the rules tell in which unit the utilisation is, see ``gpu_util_ratio``."""
+    old, new = ({f for f, kind in counters(name) if kind == "label"} for name in GENERATIONS)
+    assert old == {"DCGM_FI_DRIVER_VERSION"}
+    assert new == {"DCGM_FI_SYSTEM_DRIVER_VERSION"}
 
 
 def test_both_generations_list_the_same_things() -> None:

@@ -1,8 +1,9 @@
-"""Installing rules into a running Prometheus: all of them and proven to work, or none.
+"""Installing rules into a running server: all of them and proven to work, or none.
 
 One wrong rule makes Prometheus refuse the whole reload and keep the old rules, which nobody
-notices; a folder that its configuration does not match is not even refused. So the rules are read
-back from the server, and the files are put back when anything is not as it should be.
+notices; vmalert does not even say so, and a folder that the configuration does not match is not
+refused by anyone. So the rules are read back from the server, and the files are put back when
+anything is not as it should be.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from gpu_actuary.errors import ActuaryError, PrometheusError, UsageError
 
 from .output import is_ours, write_files
 from .promql import PromqlError, parse
-from .tools import check_rules
+from .targets import TARGETS
+from .tools import check_rules, check_vmalert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +36,12 @@ FILES = "gpu-actuary-*.yaml"
 PREVIOUS = ".gpu-actuary-previous"
 LOCK = ".gpu-actuary.lock"
 POLL_SECONDS = 0.2
+
+_SETTINGS = {"prometheus": "rule_files", "thanos": "--rule-file", "vmalert": "-rule"}
+_INSTEAD = {
+    "operator": "apply the manifests with kubectl",
+    "mimir": "load the namespaces with mimirtool rules sync",
+}
 
 
 class ApplyError(ActuaryError):
@@ -63,11 +71,15 @@ def apply(
 
     Waits up to ``wait_seconds`` for the first evaluation of every group. Rules that cannot be
     evaluated undo everything unless ``keep_unhealthy``. Raises :class:`ApplyError`, after which the
-    files are those of before, and :class:`UsageError` when ``folder`` is not there.
+    files are those of before, and :class:`UsageError` when ``folder`` is not there or the target
+    does not read rule files.
     """
+    target = rendered.server.target
+    if target.layout != "rule file":
+        raise UsageError(f"{target.title} reads no rule files; {_INSTEAD[target.name]}")
     if not folder.is_dir():
         raise UsageError(
-            f"{folder} is not a folder; expected one that rule_files of Prometheus matches"
+            f"{folder} is not a folder; expected one that {_SETTINGS[target.name]} of {target.title} matches"
         )
     with _lock(folder):
         _validate(rendered)
@@ -76,14 +88,14 @@ def apply(
         progress("writing the rules")
         _write(folder, rendered.rule_files())
         try:
-            progress("reloading Prometheus")
+            progress(f"reloading {target.title}")
             client.reload()
-            _read_back(rendered, folder, client)
+            _await_reload(rendered, folder, client)
             applied = _await_evaluation(rendered, folder, client, wait_seconds, progress)
             if applied.unhealthy and not keep_unhealthy:
                 _refuse(applied)
         except BaseException as error:
-            outcome = _roll_back(folder, before, client)
+            outcome = _roll_back(rendered, folder, before, client)
             if isinstance(error, ActuaryError):
                 raise ApplyError(f"{error}\n{outcome}") from error
             raise
@@ -109,10 +121,13 @@ def _lock(folder: Path) -> Iterator[None]:
 def _validate(rendered: Rendered) -> None:
     with tempfile.TemporaryDirectory(prefix="gpu-actuary-") as name:
         folder = Path(name)
-        write_files(folder, rendered.rule_files())
-        outcome = check_rules(sorted(folder.iterdir()))
+        check = check_vmalert if rendered.server.target is TARGETS["vmalert"] else check_rules
+        plain = rendered.rule_files() if check is check_vmalert else rendered.plain_rule_files()
+        write_files(folder, plain)
+        outcome = check(sorted(folder.iterdir()))
     if outcome.status == "failed":
-        raise ApplyError(f"promtool refuses the rules; nothing was changed:\n{outcome.detail}")
+        tool = outcome.check.partition(" ")[0]
+        raise ApplyError(f"{tool} refuses the rules; nothing was changed:\n{outcome.detail}")
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
@@ -128,7 +143,10 @@ def _keep(folder: Path, before: dict[str, str]) -> None:
     _write(folder / PREVIOUS, before)
 
 
-def _roll_back(folder: Path, before: dict[str, str], client: PrometheusClient) -> str:
+def _roll_back(
+    rendered: Rendered, folder: Path, before: dict[str, str], client: PrometheusClient
+) -> str:
+    target = rendered.server.target
     try:
         _write(folder, before)
     except ActuaryError as error:
@@ -137,7 +155,10 @@ def _roll_back(folder: Path, before: dict[str, str], client: PrometheusClient) -
         client.reload()
     except PrometheusError:
         # Why stands in the message before this one, unless it has just begun to fail.
-        return "The files of before are back. Prometheus goes on with the rules that it has loaded."
+        goes_on = f"{target.title} goes on with the rules that it has loaded."
+        return f"The files of before are back. {goes_on}"
+    if target.reload_seconds:
+        return "The files of before are back, and a reload was asked for."
     return "The files of before are back and loaded."
 
 
@@ -162,18 +183,35 @@ def _may_be(loaded: Path, written: Path) -> bool:
     return loaded.name == written.name and (not loaded.exists() or loaded.samefile(written))
 
 
+def _await_reload(rendered: Rendered, folder: Path, client: PrometheusClient) -> None:
+    """Read back until all is there, for as long as the target may take after a reload."""
+    deadline = time.monotonic() + rendered.server.target.reload_seconds
+    while True:
+        try:
+            _read_back(rendered, folder, client)
+        except ApplyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(POLL_SECONDS)
+        else:
+            return
+
+
 def _read_back(rendered: Rendered, folder: Path, client: PrometheusClient) -> None:
     loaded = _own_groups(rendered, folder, client)
+    target = rendered.server.target
     for group in rendered.groups:
         if group.name not in loaded:
+            refused = "; or it refuses another file, see its log" if target.reload_seconds else ""
             raise ApplyError(
-                f"Prometheus reloaded, but does not have the group {group.name}: rule_files in its "
-                f"configuration matches nothing in {folder.resolve()}"
+                f"{target.title} reloaded, but does not have the group {group.name}: "
+                f"{_SETTINGS[target.name]} in its configuration matches nothing in {folder.resolve()}"
+                f"{refused}"
             )
-        _compare(group, loaded[group.name]["rules"])
+        _compare(group, loaded[group.name]["rules"], target.title)
 
 
-def _compare(group: Group, loaded: list[dict[str, Any]]) -> None:
+def _compare(group: Group, loaded: list[dict[str, Any]], title: str) -> None:
     expected = [(rule.name, _canonical(rule.expression.text)) for rule in group.rules]
     actual = [(rule["name"], _canonical(rule["query"])) for rule in loaded]
     if expected == actual:
@@ -181,12 +219,10 @@ def _compare(group: Group, loaded: list[dict[str, Any]]) -> None:
     for (name, query), (actual_name, actual_query) in zip(expected, actual, strict=False):
         if (name, query) != (actual_name, actual_query):
             raise ApplyError(
-                f"Prometheus evaluates something else than was written: in {group.name} it has "
+                f"{title} evaluates something else than was written: in {group.name} it has "
                 f"{actual_name} = {actual_query}; expected {name} = {query}"
             )
-    raise ApplyError(
-        f"Prometheus has {len(actual)} rules in {group.name}; expected {len(expected)}"
-    )
+    raise ApplyError(f"{title} has {len(actual)} rules in {group.name}; expected {len(expected)}")
 
 
 def _canonical(expression: str) -> str:
@@ -222,7 +258,8 @@ def _await_evaluation(
 
 
 def _evaluated(group: dict[str, Any]) -> bool:
-    return all(rule["health"] != "unknown" for rule in group["rules"])
+    # vmalert calls a rule healthy before it has evaluated it; Go writes a time that is not set so.
+    return not any(rule["lastEvaluation"].startswith("0001-") for rule in group["rules"])
 
 
 def _refuse(applied: Applied) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from .models import Tested
     from .render import Rendered
+    from .targets import Target
 
 
 def check(
@@ -86,11 +88,26 @@ def _is_rendered(folder: Path) -> bool:
 
 def _check_files(folder: Path, progress: Callable[[str], None]) -> Iterator[Outcome]:
     rules = sorted(folder.glob("rules/*.yaml"))
-    yield check_rules(rules)
+    target = _rendered_for(rules[0]) if rules else PROMETHEUS
+    if target is TARGETS["vmalert"]:
+        yield check_vmalert(rules)
+    elif target.layout == "rule file" and not target.group_fields:
+        yield check_rules(rules)
+    else:
+        advice = f"promtool cannot read what is for {target.title}; check the specs"
+        yield Outcome("rule files", "skipped", f"{advice} with --target {target.name}")
+        rules = []
     yield run_tests(sorted(folder.glob("tests/*.yaml")), progress)
     alertmanager = folder / "alertmanager.yaml"
     if alertmanager.is_file():
         yield from check_alertmanager(alertmanager, rules)
+
+
+def _rendered_for(file: Path) -> Target:
+    """The target that the first line of a rendered ``file`` names."""
+    with file.open(encoding="utf-8") as stream:
+        named = re.search(r"--target (\w+)", stream.readline())
+    return TARGETS.get(named[1], PROMETHEUS) if named else PROMETHEUS
 
 
 def _every_alert_is_tested(rendered: Rendered) -> Outcome:

@@ -142,10 +142,15 @@ def check(
 
 def apply(
     rules_dir: Annotated[
-        Path, typer.Option(help="A folder that rule_files of Prometheus's configuration matches.")
+        Path, typer.Option(help="A folder whose rule files the server's configuration matches.")
     ],
-    prometheus: Annotated[str, typer.Option(help="The address of Prometheus.", metavar="URL")],
+    prometheus: Annotated[
+        str,
+        typer.Option(help="The address of Prometheus, Thanos Ruler or vmalert.", metavar="URL"),
+    ],
     specs: Specs = None,
+    target: TargetOption = TargetName.PROMETHEUS,
+    target_version: TargetVersion = None,
     stage: StageOption = StageName.ACTUARIAL,
     header: Annotated[
         list[str] | None,
@@ -160,18 +165,19 @@ def apply(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Install the rules into a running Prometheus, read them back, roll back on failure.
+    """Install the rules into a running server, read them back, roll back on failure.
 
-    Prometheus needs --web.enable-lifecycle. Only files that GPU Actuary generated are replaced; the
+    For Prometheus, which needs --web.enable-lifecycle, Thanos Ruler and vmalert. Only files that GPU Actuary generated are replaced; the
     version before is kept in .gpu-actuary-previous.
     """
     from gpu_actuary.prometheus import PrometheusClient
 
     from .apply import apply as apply_rules
     from .render import render as render_specs
+    from .targets import server
 
     headers = _pairs("--header", header)
-    rendered = render_specs(specs, stage=stage.value)
+    rendered = render_specs(specs, stage=stage.value, server=server(target.value, target_version))
     with PrometheusClient(prometheus, headers=headers) as client:
         try:
             applied = apply_rules(

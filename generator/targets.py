@@ -40,6 +40,8 @@ class Target:
     query_bytes: int | None = None
     shortest_interval_seconds: float = 0.0
     """Between two rounds a record must have become visible."""
+    reload_seconds: float = 0.0
+    """How long after it has taken a reload the new rules may be missing."""
     group_fields: dict[str, Any] = field(default_factory=dict)
 
 
@@ -76,6 +78,8 @@ TARGETS: Final = {
             query_bytes=16384,
             # It writes every 5 s, and a new series of VictoriaMetrics is found after 10 s.
             shortest_interval_seconds=20.0,
+            # It answers before it has read the files, and also when it refuses them.
+            reload_seconds=10.0,
             # Without this VictoriaMetrics answers for a moment 30 s ago and stamps it as now.
             group_fields={"params": {"nocache": ["1"]}},
         ),

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from gpu_actuary.errors import UsageError
+from gpu_actuary.generator.check import check as run_checks
 from gpu_actuary.generator.layouts import Manifest
 from gpu_actuary.generator.models import STAGES
 from gpu_actuary.generator.output import write_files
@@ -257,3 +258,31 @@ def test_the_documentation_says_what_the_data_say() -> None:
         since = max(target.oldest, target.keep_firing_for)
         assert cells[5] == (f"from {shown(since)}" if since > target.oldest else "yes")
         assert cells[6] == (", ".join(f"`{key}`" for key in target.group_fields) or "none")
+
+
+@pytest.mark.parametrize(
+    ("target", "check", "status"),
+    [
+        ("prometheus", "promtool check rules", "ok"),
+        ("vmalert", "vmalert -dryRun", "ok"),
+        ("operator", "rule files", "skipped"),
+        ("mimir", "rule files", "skipped"),
+        ("thanos", "rule files", "skipped"),
+    ],
+)
+def test_a_rendered_folder_is_checked_by_what_can_read_it(
+    target: str, check: str, status: str, tmp_path: Path
+) -> None:
+    folder = builtin(tmp_path, a=alert("down", "up == 0"))
+    write_files(tmp_path / "out", render(builtin=folder, server=server(target)).files)
+    outcomes = list(run_checks(tmp_path / "out", lambda _: None))
+    assert (outcomes[0].check, outcomes[0].status) == (check, status)
+    assert all(outcome.status != "failed" for outcome in outcomes), outcomes
+
+
+def test_specs_are_checked_for_prometheus_and_then_for_the_target(tmp_path: Path) -> None:
+    folder = builtin(tmp_path, a=recording("a", "cluster:a:sum", "sum(up)"))
+    for target in ("vmalert", "mimir", "thanos", "operator"):
+        outcomes = list(run_checks(None, lambda _: None, builtin=folder, server=server(target)))
+        assert outcomes[-2].check == f"specs for {target}"
+        assert (outcomes[-1].check.endswith(f" for {target}"), outcomes[-1].status) == (True, "ok")

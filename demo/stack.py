@@ -147,7 +147,7 @@ class Stack:
             "simulator",
             *(*ACTUARY, "simulate", "--listen", settings.address("simulator")),
             *("--targets", folder / "targets"),
-            *("--die-after", "30s", "--restart-every", "80s"),
+            *("--die-after", "12s", "--restart-every", "80s"),
         )
         self._start(
             "sidecar",
